@@ -1,0 +1,132 @@
+"""Running a program at finite dimensions: dense (draw every matrix) and lazy (reveal matrices on demand)."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..numerics import Block, largest_power_of_two
+from ._program import Initials, MatMul, Matrix, Nonlin, Scalar, Score, Value, Vector, coordinatewise, needed_lines
+
+_BLOCK_FLOATS = 2**23  # numbers that one block holds at a time
+_SPAN = 1e-5  # a vector this close to the span of earlier ones, relative to its length, lies in it
+
+
+class Products(Protocol):
+    """How a reading multiplies by a random matrix that may have been met before."""
+
+    def __call__(
+        self, matrix: Matrix, x: Float[Array, "a"], key: PRNGKeyArray, dims: dict[str, int]
+    ) -> Float[Array, "b"]: ...
+
+
+class DenseProducts:
+    """Draws a matrix in full when it is first met, and keeps it."""
+
+    def __init__(self) -> None:
+        self.drawn: dict[str, Float[Array, "b a"]] = {}
+
+    def __call__(
+        self, matrix: Matrix, x: Float[Array, "a"], key: PRNGKeyArray, dims: dict[str, int]
+    ) -> Float[Array, "b"]:
+        if matrix.name not in self.drawn:
+            shape = (dims[matrix.to], dims[matrix.source])
+            self.drawn[matrix.name] = np.sqrt(matrix.var / dims[matrix.source]) * jax.random.normal(key, shape)
+        return self.drawn[matrix.name] @ x
+
+
+class LazyProducts:
+    """Keeps, for each matrix, an orthonormal basis of the directions it has met and their images.
+
+    The image of a new unit direction, orthogonal to all earlier ones, is `N(0, var / fan_in)` in every coordinate,
+    independent of everything else; the rest of a product follows by linearity. Exact, `O(dim k)` for the k-th product.
+    """
+
+    def __init__(self) -> None:
+        self.met: dict[str, list[tuple[Float[Array, "a"], Float[Array, "b"]]]] = {}
+
+    def __call__(
+        self, matrix: Matrix, x: Float[Array, "a"], key: PRNGKeyArray, dims: dict[str, int]
+    ) -> Float[Array, "b"]:
+        met = self.met.setdefault(matrix.name, [])
+        rest, image = x, jnp.zeros(dims[matrix.to], x.dtype)
+        for _ in range(2):  # Gram-Schmidt loses orthogonality in one pass, not in two
+            for direction, its_image in met:
+                along = direction @ rest
+                rest, image = rest - along * direction, image + along * its_image
+        length = jnp.linalg.norm(rest)
+        is_new = length > _SPAN * jnp.linalg.norm(x)
+        direction = jnp.where(is_new, rest / jnp.where(is_new, length, 1.0), 0.0)
+        its_image = np.sqrt(matrix.var / dims[matrix.source]) * jax.random.normal(key, (dims[matrix.to],))
+        met.append((direction, its_image))
+        return image + jnp.where(is_new, length, 0.0) * its_image
+
+
+_PRODUCTS: dict[str, Callable[[], Products]] = {"dense": DenseProducts, "lazy": LazyProducts}
+
+
+def execute(targets: tuple[Value, ...], dims: dict[str, int], products: Products, key: PRNGKeyArray) -> list[Array]:
+    """One run of the lines that the targets need; their values."""
+    program = targets[0].program
+    values: dict[Value, Array] = {}
+    for number in needed_lines(targets):
+        line, key_line = program.lines[number], jax.random.fold_in(key, number)
+        match line:
+            case Initials(outputs, mean, cov):
+                eigenvalues, eigenvectors = np.linalg.eigh(cov)
+                root = jnp.asarray(eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0)), jnp.float32)
+                normals = jax.random.normal(key_line, (len(outputs), dims[outputs[0].space]))
+                values.update(zip(outputs, root @ normals + jnp.asarray(mean, jnp.float32)[:, None], strict=True))
+            case MatMul(output, matrix, vector):
+                values[output] = products(matrix, values[vector], key_line, dims)
+            case Nonlin(output, _, vectors, scalars):
+                values[output] = line.apply([values[v] for v in vectors], [values[p] for p in scalars])
+            case Score(output, left, right, scale):
+                dim = dims[left.space]
+                values[output] = values[left] @ values[right] / (np.sqrt(dim) if scale == "sqrt" else dim)
+    return [values[t] for t in targets]
+
+
+def sampler(
+    targets: tuple[Value, ...], dims: dict[str, int], reading: str, average: Callable[..., Any] | None
+) -> Block:
+    """Draws of the targets (or of an average over them) in blocks."""
+    floats = _floats_per_draw(targets, dims, reading)
+    size = largest_power_of_two(min(_BLOCK_FLOATS / floats, 1024))
+    draw = functools.partial(_draw, targets, tuple(dims.items()), reading, average, size)
+    return Block(draw, size, 4 * size * floats)
+
+
+@eqx.filter_jit
+def _draw(
+    targets: tuple[Value, ...],
+    dims: tuple[tuple[str, int], ...],
+    reading: str,
+    average: Callable[..., Any] | None,
+    draws: int,
+    key: PRNGKeyArray,
+) -> Float[Array, "draws ..."]:
+    def one(key: PRNGKeyArray) -> Array:
+        values = execute(targets, dict(dims), _PRODUCTS[reading](), key)
+        if average is None:
+            return jnp.stack([v if isinstance(t, Scalar) else v[0] for t, v in zip(targets, values, strict=True)])
+        return coordinatewise(average, values, [isinstance(t, Vector) for t in targets]).mean(axis=0)
+
+    return jax.vmap(one)(jax.random.split(key, draws))
+
+
+def _floats_per_draw(targets: tuple[Value, ...], dims: dict[str, int], reading: str) -> int:
+    """An upper bound on the numbers alive during one run."""
+    program = targets[0].program
+    lines = [program.lines[i] for i in needed_lines(targets)]
+    vectors = sum(dims[v.space] for line in lines for v in line.outputs if isinstance(v, Vector))
+    products = [line for line in lines if isinstance(line, MatMul)]
+    if reading == "dense":
+        matrices = {line.matrix.name: dims[line.matrix.to] * dims[line.matrix.source] for line in products}
+        return vectors + sum(matrices.values()) + max(matrices.values(), default=0)
+    return vectors + sum(dims[line.matrix.to] + dims[line.matrix.source] for line in products)

@@ -1,0 +1,351 @@
+"""The Gram reading: exact at every width, infinity included, without a single weight matrix.
+
+Given the tokens `X`, the columns of `X W` are i.i.d. `N(0, sigma^2 K)`, `K = X X^T / n`; so a layer sees its input through
+`K` alone, and Gaussian vectors seen only through inner products are rows of a Bartlett factor. Widths, head dimensions and
+stds are traced scalars: one compilation serves n = 1 ... inf.
+
+Arrays are `(rows, columns, *draws)`: rules are written for one sample, and trailing axes are more of them.
+"""
+
+import functools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ..numerics import (
+    Block,
+    bartlett,
+    bartlett_normals,
+    chi_square_mean,
+    largest_power_of_two,
+    multiply,
+    psd_root,
+    sobol_uniforms,
+    transpose,
+)
+from ..numerics import (
+    gram as gram_of,
+)
+from ._layers import Attention, GaussianInputs, GramInputs, Inputs
+from ._reading import Reading
+
+gram = Reading("gram")
+
+_NORMAL_REACH = 6.0  # no float32 normal is larger
+_HEADS_AT_ONCE = 4  # heads computed side by side; the rest in a loop, so that memory and compilation do not grow with H
+_COORDINATES_AT_ONCE = 4  # likewise for the coordinates of nonlinear inputs
+_EXPECTATION_POINTS = 4096  # shifted Sobol points behind E[P K P^T] at heads = inf
+_EXPECTATION_AT_ONCE = 64
+_WORKING_MATRICES = 64  # token matrices alive at once while a block is computed, an upper bound
+
+
+class Tokens(eqx.Module):
+    """Tokens known through their Gram matrix `K` and a lower-triangular root of it."""
+
+    gram: Float[Array, "s s *draws"]
+    root: Float[Array, "s s *draws"]
+    width: Float[Array, ""]
+
+    @property
+    def covariance(self) -> Float[Array, "s s *draws"]:
+        """Of a fresh read-out `X w`, `w ~ N(0, I/n)`."""
+        return self.gram
+
+    def settle(self, key: PRNGKeyArray, draws: int) -> "Tokens":
+        del key, draws
+        return self
+
+    def reordered(self, order: tuple[int, ...]) -> "Tokens":
+        """The same tokens in another order."""
+        if order == tuple(range(len(order))):
+            return self
+        index = np.array(order)
+        gram = self.gram[index][:, index]
+        return Tokens(gram, psd_root(gram), self.width)
+
+
+class Fresh(eqx.Module):
+    """The rows of a fresh Gaussian matrix: coordinates i.i.d. `N(0, covariance)` across the width."""
+
+    covariance: Float[Array, "s s *draws"]
+    width: Float[Array, ""]
+
+    def settle(self, key: PRNGKeyArray, draws: int) -> Tokens:
+        """Their Gram matrix at this width: a Wishart with this covariance; the covariance itself at infinity."""
+        s = self.covariance.shape[0]
+        factor = bartlett(jax.random.normal(key, (bartlett_normals(s, s), draws)), s, s, self.width)
+        root = multiply(psd_root(self.covariance), factor)
+        return Tokens(gram_of(root), root, self.width)
+
+
+Stream = Tokens | Fresh
+
+
+@gram.rule(GramInputs)
+def _(inputs: GramInputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
+    del key, draws
+    fixed = jnp.asarray(inputs.K)[..., None]
+    return Tokens(fixed, psd_root(fixed), width)
+
+
+@gram.rule(GaussianInputs)
+def _(inputs: GaussianInputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
+    del key, draws
+    return Fresh(jnp.asarray(inputs.K)[..., None], width)
+
+
+@gram.rule(Inputs)
+def _(inputs: Inputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
+    """Given `r^2 = |h|^2 / n`, the coordinates are `phi(r z)`, `z` i.i.d. normal."""
+    key_length, key_coordinates = jax.random.split(key)
+    squared_length = chi_square_mean(jax.random.normal(key_length, (draws,)), width)
+    if _is_linear(inputs):
+        return Fresh(jnp.eye(inputs.tokens)[..., None] * squared_length, width)
+    sampled = _coordinate_gram(inputs, jnp.sqrt(squared_length), width, key_coordinates)
+    limit = jnp.asarray(_limit_gram(inputs), sampled.dtype)[..., None]
+    gram = jnp.where(jnp.isinf(width), limit, sampled)
+    return Tokens(gram, psd_root(gram), width)
+
+
+def _coordinate_gram(
+    inputs: Inputs, length: Float[Array, "draws"], width: Float[Array, ""], key: PRNGKeyArray
+) -> Float[Array, "s s draws"]:
+    """`X X^T / n`, accumulated over coordinates: the only cost in the library that grows with the width."""
+    s, draws, at_once = inputs.tokens, length.shape[0], _COORDINATES_AT_ONCE
+    finite = jnp.where(jnp.isinf(width), 0.0, width)
+
+    def add(i: Array, total: Float[Array, "s s draws"]) -> Float[Array, "s s draws"]:
+        z = jax.random.normal(jax.random.fold_in(key, i), (at_once, s, draws))
+        x = inputs.activation(length * z)
+        exists = (i * at_once + jnp.arange(at_once)) < finite
+        for c in range(at_once):
+            row = jnp.where(exists[c], x[c], 0.0)
+            total = total + row[:, None] * row[None]
+        return total
+
+    steps = jnp.ceil(finite / at_once).astype(jnp.int32)
+    return jax.lax.fori_loop(0, steps, add, jnp.zeros((s, s, draws), length.dtype)) / jnp.maximum(finite, 1.0)
+
+
+def _limit_gram(inputs: Inputs) -> np.ndarray:
+    first, second = inputs.activation.moments()
+    return np.full((inputs.tokens, inputs.tokens), first**2) + np.eye(inputs.tokens) * (second - first**2)
+
+
+@gram.rule(Attention)
+def _(layer: Attention, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None = None) -> Stream:
+    """Scores from the tokens' Gram, values through the same Gram; only `rows` of the output if that is all that is wanted."""
+    key_tokens, key_heads = jax.random.split(key)
+    tokens = stream.settle(key_tokens, draws)
+    view = _View.of(layer, tokens, rows)
+    if layer.heads == jnp.inf:
+        mixed = _expected_mixing(view, key_heads, draws)
+    else:
+        mixed = (
+            _sum_over_heads(functools.partial(_head_covariance, view), int(layer.heads), key_heads, draws) / layer.heads
+        )
+    return Fresh((layer.value_std * layer.out_std) ** 2 * mixed, tokens.width)
+
+
+def scores(
+    layer: Attention, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None = None
+) -> Float[Array, "heads k s draws"]:
+    """The scores of `rows`, before the mask, in the order of the tokens."""
+    key_tokens, key_heads = jax.random.split(key)
+    view = _View.of(layer, stream.settle(key_tokens, draws), rows)
+
+    def chunk(key: PRNGKeyArray) -> Float[Array, "k s c draws"]:
+        return view.scores(jax.random.normal(key, (view.score_normals, c, draws)))
+
+    heads = int(layer.heads)
+    c = _heads_at_once(heads)
+    stacked = jax.lax.map(chunk, jax.random.split(key_heads, heads // c))  # (H/c, k, s, c, draws)
+    by_head = jnp.moveaxis(stacked, 3, 1).reshape(heads, *stacked.shape[1:3], draws)
+    return by_head[:, :, np.argsort(view.order)]
+
+
+class _View(eqx.Module):
+    """What an attention layer sees of its tokens when only the first `wanted` of them, in this order, must answer."""
+
+    layer: Attention
+    tokens: Tokens
+    head_dim: Float[Array, ""]
+    allowed: Bool[Array, "k s"] | None
+    order: tuple[int, ...] = eqx.field(static=True)
+    wanted: int = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, layer: Attention, tokens: Tokens, rows: tuple[int, ...] | None) -> "_View":
+        size = tokens.gram.shape[0]
+        first = tuple(range(size)) if rows is None else rows
+        order = first + tuple(t for t in range(size) if t not in first)
+        allowed = layer.allowed(size)
+        if allowed is not None:
+            allowed = jnp.asarray(allowed)[np.array(order)][:, np.array(order)][: len(first)]
+        head_dim = jnp.asarray(layer.head_dim_at(tokens.width), tokens.root.dtype)
+        return cls(layer, tokens.reordered(order), head_dim, allowed, order, len(first))
+
+    @property
+    def score_normals(self) -> int:
+        """How many normals `scores` takes."""
+        size = len(self.order)
+        if self.layer.tie_qk:
+            return bartlett_normals(size, self.wanted)
+        return size * self.wanted + bartlett_normals(self.wanted, self.wanted)
+
+    def scores(self, normals: Float[Array, "m *draws"]) -> Float[Array, "k s *draws"]:
+        """`X W_Q (X W_K)^T`, scaled, for the wanted rows.
+
+        The wanted queries span `k` axes of the head's space, where they are a Bartlett factor, and a key has normal
+        coordinates there; tied keys are the queries' own vectors, continued to the other tokens.
+        """
+        layer, k, size = self.layer, self.wanted, len(self.order)
+        root = _insert_axes(self.tokens.root, normals.ndim - 1)
+        if layer.tie_qk:
+            keys = bartlett(normals, size, k, self.head_dim)
+            queries = keys[:k]
+        else:
+            keys = normals[: size * k].reshape(size, k, *normals.shape[1:])
+            queries = bartlett(normals[size * k :], k, k, self.head_dim)
+            if layer.scale == "linear":
+                keys = keys / jnp.sqrt(self.head_dim)
+        scale = layer.query_std * layer.key_std
+        return scale * multiply(multiply(root[:k, :k], queries), transpose(multiply(root, keys)))
+
+    def mixing(self, normals: Float[Array, "m *draws"]) -> Float[Array, "k k *draws"]:
+        """`P K P^T` for the wanted rows of `P = softmax(scores)`."""
+        logits = self.scores(normals)
+        if self.allowed is not None:
+            logits = jnp.where(_insert_axes(self.allowed, logits.ndim - 2), logits, -jnp.inf)
+        weights = jax.nn.softmax(logits, axis=1)
+        return gram_of(multiply(weights, _insert_axes(self.tokens.root, logits.ndim - 2)))
+
+
+def _insert_axes(a: Array, trailing: int) -> Array:
+    """Axes of length one after the two of the matrix, so that `a` has `trailing` axes of draws."""
+    return a.reshape(*a.shape[:2], *[1] * (trailing - (a.ndim - 2)), *a.shape[2:])
+
+
+def _head_covariance(view: _View, key: PRNGKeyArray, heads: int, draws: int) -> Float[Array, "k k heads draws"]:
+    """`P L (C C^T / d) L^T P^T`, `C` the values' Bartlett factor, as rows of a fresh Gaussian given their covariance."""
+    value_normals = bartlett_normals(view.wanted, view.wanted)
+    normals = jax.random.normal(key, (view.score_normals + value_normals, heads, draws))
+    mixing = view.mixing(normals[: view.score_normals])
+    values = bartlett(normals[view.score_normals :], view.wanted, view.wanted, view.head_dim)
+    return gram_of(multiply(psd_root(mixing), values))
+
+
+def _heads_at_once(heads: int) -> int:
+    return max(c for c in range(1, _HEADS_AT_ONCE + 1) if heads % c == 0)
+
+
+def _sum_over_heads(head: Any, heads: int, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
+    c = _heads_at_once(heads)
+    keys = jax.random.split(key, heads // c)
+    total = head(keys[0], c, draws).sum(axis=2)
+    if heads == c:
+        return total
+    return jax.lax.scan(lambda carry, k: (carry + head(k, c, draws).sum(axis=2), None), total, keys[1:])[0]
+
+
+def _expected_mixing(view: _View, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
+    """`E[P K P^T]` given the tokens: Sobol points with a random shift for every draw, so unbiased, with the spread over
+    draws as its error (about 1e-4 of the value for one token in four)."""
+    dimension = view.score_normals
+    uniforms = jnp.asarray(sobol_uniforms(dimension, _EXPECTATION_POINTS, seed=0), jnp.float32)
+    shift = jax.random.uniform(key, (dimension, 1, draws))
+
+    def add(total: Array, points: Float[Array, "m q"]) -> tuple[Array, None]:
+        shifted = jnp.mod(points[..., None] + shift, 1.0)
+        inside = jnp.clip(shifted, 2.0**-24, 1 - 2.0**-24)
+        return total + view.mixing(jax.scipy.special.ndtri(inside)).sum(axis=2), None
+
+    chunks = jnp.moveaxis(uniforms.reshape(dimension, -1, _EXPECTATION_AT_ONCE), 1, 0)
+    zero = jnp.zeros((view.wanted, view.wanted, draws), jnp.float32)
+    return jax.lax.scan(add, zero, chunks)[0] / _EXPECTATION_POINTS
+
+
+def sampler(net: Any, width: int | float, observe: str, rows: tuple[int, ...] | None) -> Block:
+    """Draws of a network's observable, in blocks that one compilation serves at every width."""
+    size = _block_size(net, width, observe)
+    floats = net.tokens**2 * (_WORKING_MATRICES + (_last_heads(net) if observe == "scores" else 0))
+    traced = jax.tree.map(_as_traced, (net.inputs, net.layers))
+    draw = functools.partial(_draw, *traced, jnp.asarray(width, jnp.float32), observe=observe, rows=rows, draws=size)
+    return Block(draw, size, 4 * size * floats)
+
+
+def _as_traced(leaf: Any) -> Any:
+    """Numbers become arrays, so that they are traced rather than compiled in."""
+    if isinstance(leaf, str):
+        return leaf
+    array = np.asarray(leaf)
+    return jnp.asarray(array, array.dtype if array.dtype == bool else jnp.float32)
+
+
+def _block_size(net: Any, width: int | float, observe: str) -> int:
+    """Draws in a block: as many as keep a few token matrices of it in a core's cache and its work below a second or so.
+
+    It depends on the width only where the work does (nonlinear inputs wider than 2^14), so that it is compiled once.
+    """
+    s = net.tokens
+    heads = [layer.heads for layer in net.layers if isinstance(layer, Attention)]
+    if jnp.inf in heads:
+        return 16
+    limits = [2**14 / s, 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
+    if observe == "scores":
+        limits.append(2**22 / (s**2 * heads[-1]))
+    if isinstance(net.inputs, Inputs) and not _is_linear(net.inputs) and width < jnp.inf:
+        limits.append(2**28 / (s * width))
+    return largest_power_of_two(min(limits))
+
+
+def _is_linear(inputs: Inputs) -> bool:
+    """Whether the activation is the identity on every number it can meet: `r <= 6` and `|z| <= 6`, even at n = 1."""
+    return inputs.activation.identity_up_to >= _NORMAL_REACH**2
+
+
+def _last_heads(net: Any) -> int:
+    return int(net.layers[last_attention(net.layers)].heads)
+
+
+def last_attention(layers: tuple[Any, ...]) -> int:
+    """Where the last attention layer stands."""
+    return max(i for i, layer in enumerate(layers) if isinstance(layer, Attention))
+
+
+@eqx.filter_jit
+def _draw(
+    inputs: Any,
+    layers: tuple[Any, ...],
+    width: Float[Array, ""],
+    key: PRNGKeyArray,
+    *,
+    observe: str,
+    rows: tuple[int, ...] | None,
+    draws: int,
+) -> Float[Array, "draws ..."]:
+    key_inputs, key_last, key_output, *keys = jax.random.split(key, 3 + len(layers))
+    stream = gram(inputs, width, key_inputs, draws)
+    if observe == "scores":
+        last = last_attention(layers)
+        for layer, key_layer in zip(layers[:last], keys[:last], strict=True):
+            stream = gram(layer, stream, key_layer, draws)
+        return jnp.moveaxis(scores(layers[last], stream, keys[last], draws, rows), -1, 0)
+    answering = None if observe == "gram" else rows
+    for i, (layer, key_layer) in enumerate(zip(layers, keys, strict=True)):
+        stream = gram(layer, stream, key_layer, draws, answering if i == len(layers) - 1 else None)
+    if observe == "gram":
+        matrix = stream.settle(key_last, draws).gram
+    elif layers or rows is None:
+        matrix = stream.covariance
+    else:
+        # Inputs alone are observed through a read-out.
+        matrix = stream.settle(key_last, draws).gram[np.array(rows)][:, np.array(rows)]
+    if observe == "output":
+        normals = jax.random.normal(key_output, (matrix.shape[0], 1, draws))
+        return multiply(psd_root(matrix), normals)[:, 0].T
+    return jnp.moveaxis(jnp.broadcast_to(matrix, (*matrix.shape[:2], draws)), -1, 0)

@@ -1,0 +1,222 @@
+"""A network is written once and read several ways."""
+
+from collections.abc import Callable, Sequence
+from math import inf, isinf
+
+import numpy as np
+
+from .. import _arguments, laws
+from ..netsor import Program
+from ..numerics import DEFAULT_MEMORY, draw_blocks
+from . import _dense, _gram, _lowering
+from ._layers import Attention, Described, InputLayer, Layer
+
+_OBSERVABLES = ("output", "covariance", "gram", "scores")
+_SAMPLERS = {"gram": _gram.sampler, "lazy": _lowering.sampler, "dense": _dense.sampler}
+_FIRST_DRAWS, _MOST_DRAWS = 2**16, 2**23
+_EXPECTATIONS = 32  # independent integrals behind the variance of a Gaussian limit
+
+
+class Network(Described):
+    """Tokens, and layers that act on them in turn.
+
+    One object is the finite network at every width and its limit; `reading` says how it is sampled. "dense" draws every
+    weight matrix, "lazy" reveals the matrices of `program()` as they are needed, "gram" (the default) tracks the tokens'
+    Gram matrix, which is all that later layers see: exact too, thousands of times faster, and the only one at `width=inf`.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> net = ll.Network(ll.Inputs(tokens=4, activation=ll.clip(100.0)), ll.Attention(heads=2))
+        >>> y = net.sample(20_000, width=64, seed=0)
+        >>> bool(abs(y.var() - 0.4031) < 0.015)
+        True
+    """
+
+    inputs: InputLayer
+    layers: tuple[Layer, ...]
+
+    def __init__(self, inputs: InputLayer, *layers: Layer) -> None:
+        if not isinstance(inputs, InputLayer):
+            raise TypeError(f"inputs={inputs!r}: a network starts with Inputs, GramInputs or GaussianInputs.")
+        for layer in layers:
+            if not isinstance(layer, Layer):
+                raise TypeError(f"layer={layer!r}: after the inputs come layers, such as Attention(heads=2).")
+            layer.check_tokens(inputs.size)
+        self.inputs, self.layers = inputs, layers
+
+    def __repr__(self) -> str:
+        return f"Network({', '.join(map(repr, (self.inputs, *self.layers)))})"
+
+    @property
+    def width(self) -> int | float:
+        """The network's own width, used where none is given; `inf` if it has none."""
+        return inf
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens."""
+        return self.inputs.size
+
+    def program(self) -> Program:
+        """The network as a Netsor program, line by line.
+
+        !!! Example
+
+            >>> import limitlaw as ll
+            >>> print(ll.Network(ll.Inputs(tokens=1), ll.Attention(heads=1)).program())  # doctest: +ELLIPSIS
+            matrices
+            ...
+        """
+        return _lowering.lower(self).program
+
+    def sample(
+        self,
+        samples: int,
+        *,
+        width: int | float | None = None,
+        token: int | Sequence[int] | None = None,
+        observe: str = "output",
+        seed: int = 0,
+        reading: str = "gram",
+        max_memory: int = DEFAULT_MEMORY,
+    ) -> np.ndarray:
+        """Independent draws of the network at initialisation: fresh weights (and random inputs) for each.
+
+        `observe` is what is returned, float32:
+
+        - "output": coordinate 0 of `token` (default 0) after a layer that ends in a fresh matrix, a fresh read-out
+          `X w`, `w ~ N(0, I/n)`, after anything else; shape `(samples,)`, or `(samples, k)` for a list of tokens;
+        - "covariance": of the output of all tokens (or of those in the list `token`) given what came before its last
+          matrix, `(samples, s, s)`; the output is Gaussian given it;
+        - "gram": the Gram matrix `X X^T / n` of the last stream, `(samples, s, s)`;
+        - "scores": of the last attention layer, before the mask, `(samples, H, s, s)`; with `token`, its row alone.
+
+        Draw `i` depends on the seed and `i` alone. Memory stays below `max_memory` bytes.
+
+        !!! Example
+
+            >>> import numpy as np, limitlaw as ll
+            >>> net = ll.Network(ll.GramInputs(np.eye(3)), ll.Attention(heads=2, head_dim=8))
+            >>> net.sample(5, width=16, observe="scores").shape
+            (5, 2, 3, 3)
+            >>> net.sample(5, width=16, token=[0, 2]).shape
+            (5, 2)
+        """
+        samples = int(_arguments.positive_integer("samples", samples))
+        seed = _arguments.seed(seed)
+        _arguments.one_of("observe", observe, _OBSERVABLES)
+        _arguments.one_of("reading", reading, _SAMPLERS)
+        width = self._checked_width(width)
+        if reading != "gram":
+            self._check_finite(reading, width)
+        rows, pick = self._wanted(token, observe)
+        block = _SAMPLERS[reading](self, width, observe, rows)
+        return pick(draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory))
+
+    def law(
+        self,
+        *,
+        width: int | float | None = None,
+        token: int = 0,
+        seed: int = 0,
+        samples: int | None = None,
+        accuracy: float = 1e-3,
+    ) -> laws.ScaleMixture | laws.Gaussian:
+        """The law of the output of one token over the initialisation, from draws of its conditional variance.
+
+        Given the scores and the tokens the output is Gaussian, so its law is the mixture of `N(0, v)` over `v`, exactly,
+        at every width. Without `samples`, as many variances are drawn as bring the relative standard error of `var()`
+        to `accuracy` and the standard error of `kurtosis()` to `10 accuracy (1 + kurtosis)`, but at most 2^23.
+
+        !!! Example
+
+            >>> import limitlaw as ll
+            >>> net = ll.Network(ll.Inputs(tokens=4, activation=ll.clip(100.0)), ll.Attention(heads=2))
+            >>> law = net.law()  # infinite width
+            >>> abs(law.var().z(0.3919714436)) < 4
+            True
+        """
+        if not isinstance(token, int | np.integer):
+            raise TypeError(
+                f"token={token!r}: a law is that of one token, an integer; sample(token=[...]) draws several jointly."
+            )
+        if samples is None and not accuracy > 0:
+            raise ValueError(f"accuracy={accuracy!r}: must be positive, such as 1e-3.")
+
+        def draw(count: int) -> laws.ScaleMixture:
+            return laws.ScaleMixture(self.sample(count, width=width, token=int(token), observe="covariance", seed=seed))
+
+        if self._is_gaussian(self._checked_width(width)):
+            return laws.Gaussian(var=draw(_EXPECTATIONS).var())
+        if samples is not None:
+            return draw(int(_arguments.positive_integer("samples", samples)))
+        count = _FIRST_DRAWS
+        while True:
+            law = draw(count)
+            var, kurtosis = law.var(), law.kurtosis()
+            shortfall = (
+                max(var.stderr / (accuracy * var), kurtosis.stderr / (10 * accuracy * (1 + kurtosis))) if var else 0.0
+            )
+            if shortfall <= 1 or count >= _MOST_DRAWS:
+                return law
+            count = min(int(1.1 * count * shortfall**2), _MOST_DRAWS)
+
+    def _is_gaussian(self, width: int | float) -> bool:
+        """Whether nothing is left to mix over: the Gram matrix of every stream is deterministic."""
+        return isinf(width) and all(layer.is_deterministic(width) for layer in self.layers)
+
+    def _checked_width(self, width: int | float | None) -> int | float:
+        width = self.width if width is None else _arguments.positive_integer("width", width, infinite=True)
+        self.inputs.check_width(width)
+        for layer in self.layers:
+            layer.check_width(width)
+        return width
+
+    def _check_finite(self, reading: str, width: int | float) -> None:
+        if isinf(width):
+            raise ValueError(
+                f"reading={reading!r} at width=inf: it handles vectors of that length; give a finite width, or use reading='gram'."
+            )
+        for layer in self.layers:
+            if isinstance(layer, Attention) and isinf(layer.head_dim_at(width)):
+                raise ValueError(
+                    f"reading={reading!r} with head_dim=inf: it handles vectors of that length; give a finite head_dim, or use reading='gram'."
+                )
+
+    def _wanted(
+        self, token: int | Sequence[int] | None, observe: str
+    ) -> tuple[tuple[int, ...] | None, Callable[[np.ndarray], np.ndarray]]:
+        """The tokens to compute (each once; None for all of them), and what to make of them."""
+        if observe == "scores":
+            heads = [layer.heads for layer in self.layers if isinstance(layer, Attention)]
+            if not heads:
+                raise ValueError(
+                    "observe='scores': the network has no attention layer; add one, or observe 'output' or 'gram'."
+                )
+            if isinf(heads[-1]):
+                raise ValueError(
+                    "observe='scores' with heads=inf: there is no end of them; use heads=1, every head has the same law."
+                )
+        if observe == "gram" and token is not None:
+            raise ValueError(
+                f"token={token!r} with observe='gram': the Gram matrix is that of all tokens; leave token out."
+            )
+        if token is None:
+            if observe != "output":
+                return None, lambda draws: draws
+            token = 0
+        if isinstance(token, int | np.integer):
+            only = _arguments.index("token", token, self.tokens, "tokens")
+            axes = {"output": (1,), "covariance": (1, 2), "scores": (2,)}[observe]
+            return (only,), lambda draws: draws.squeeze(axes)
+        tokens = [_arguments.index("token", t, self.tokens, "tokens") for t in token]
+        if not tokens:
+            raise ValueError(f"token={token!r}: name at least one token.")
+        rows = tuple(dict.fromkeys(tokens))
+        index = np.array([rows.index(t) for t in tokens])
+        if observe == "output":
+            return rows, lambda draws: draws[:, index]
+        if observe == "covariance":
+            return rows, lambda draws: draws[:, index][:, :, index]
+        return rows, lambda draws: draws[:, :, index]

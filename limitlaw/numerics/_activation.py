@@ -1,0 +1,155 @@
+"""Coordinatewise functions that know their Gaussian moments."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._expectation import gaussian_expectation
+
+Dual = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A coordinatewise function with a name and, where one exists, a closed form of its dual.
+
+    The dual is `kappa(a, b, c) = E phi(u) phi(v)` for `(u, v)` centred Gaussian with variances `a`, `b` and covariance
+    `c`. `identity_up_to` is the largest `|x|` up to which the function is the identity.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> ll.activation("relu")
+        relu
+        >>> float(ll.clip(2.0)(5.0))
+        2.0
+    """
+
+    name: str
+    function: Callable[[Any], Any] = field(repr=False)
+    dual: Dual | None = field(default=None, repr=False, compare=False)
+    identity_up_to: float = field(default=0.0, repr=False)
+
+    def __call__(self, x: Any) -> jax.Array:
+        x = jnp.asarray(x)
+        return jax.vmap(self.function)(x.ravel()).reshape(x.shape)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def moments(self) -> tuple[float, float]:
+        """`E phi(z)` and `E phi(z)^2` of a standard normal `z`.
+
+        !!! Example
+
+            >>> import limitlaw as ll
+            >>> first, second = ll.activation("relu").moments()
+            >>> print(round(second, 9), round(first**2, 9))  # 1/2 and 1/(2 pi)
+            0.5 0.159154943
+        """
+
+        return _moments(self)
+
+
+@functools.cache
+def _moments(phi: Activation) -> tuple[float, float]:
+    def powers(xi: jax.Array) -> jax.Array:
+        value = phi(xi[0])
+        return jnp.stack([value, value**2])
+
+    with jax.ensure_compile_time_eval():  # also while a rule is being traced
+        first, second = gaussian_expectation(powers, 1)[0]
+    return float(first), float(second)
+
+
+def _relu_dual(a: Any, b: Any, c: Any) -> Any:
+    size = np.sqrt(a * b)
+    rho = np.clip(np.divide(c, size, out=np.zeros_like(size + c), where=size > 0), -1, 1)
+    return size / (2 * np.pi) * (np.sqrt(1 - rho**2) + (np.pi - np.arccos(rho)) * rho)
+
+
+def _erf_dual(a: Any, b: Any, c: Any) -> Any:
+    return 2 / np.pi * np.arcsin(2 * c / np.sqrt((1 + 2 * a) * (1 + 2 * b)))
+
+
+def _gelu_dual(a: Any, b: Any, c: Any) -> Any:
+    size = (1 + a) * (1 + b)
+    return (
+        c / 4
+        + c / (2 * np.pi) * np.arcsin(c / np.sqrt(size))
+        + (a * b + c**2 * (1 - a * b) / size) / (2 * np.pi * np.sqrt(size - c**2))
+    )
+
+
+_NAMED = {
+    "identity": Activation("identity", lambda x: x, lambda a, b, c: c, inf),
+    "relu": Activation("relu", jax.nn.relu, _relu_dual),
+    "tanh": Activation("tanh", jnp.tanh),
+    "erf": Activation("erf", jax.scipy.special.erf, _erf_dual),
+    "gelu": Activation("gelu", lambda x: jax.nn.gelu(x, approximate=False), _gelu_dual),
+    "sigmoid": Activation("sigmoid", jax.nn.sigmoid),
+}
+_BY_FUNCTION = {named.function: named for named in _NAMED.values()}
+
+
+def clip(bound: float) -> Activation:
+    """`clip(x) = min(max(x, -bound), bound)`; the paper takes `bound = 100`.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> ll.clip(100.0)
+        clip(100.0)
+    """
+    if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not bound > 0:
+        raise ValueError(f"bound={bound!r}: clip needs a positive number.")
+    return Activation(f"clip({float(bound)!r})", _Clip(float(bound)), identity_up_to=float(bound))
+
+
+@dataclass(frozen=True)
+class _Clip:
+    bound: float
+
+    def __call__(self, x: Any) -> Any:
+        return jnp.clip(x, -self.bound, self.bound)
+
+
+def activation(spec: "str | Activation | Callable[[Any], Any]") -> Activation:
+    """An `Activation` from a name, an `Activation`, or any coordinatewise jax function.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp, limitlaw as ll
+        >>> ll.activation("gelu"), ll.activation(jnp.tanh), ll.activation(lambda x: x**3)
+        (gelu, tanh, <lambda>)
+    """
+    if isinstance(spec, Activation):
+        return spec
+    if isinstance(spec, str):
+        if spec not in _NAMED:
+            known = ", ".join(map(repr, _NAMED))
+            raise ValueError(
+                f"activation={spec!r}: there is no such name; use one of {known}, limitlaw.clip(bound), or a function."
+            )
+        return _NAMED[spec]
+    if not callable(spec):
+        raise TypeError(f"activation={spec!r}: must be a name, a limitlaw activation, or a coordinatewise function.")
+    if spec in _BY_FUNCTION:
+        return _BY_FUNCTION[spec]
+    try:
+        out = jax.eval_shape(spec, jax.ShapeDtypeStruct((), jnp.float32))
+    except Exception as error:
+        raise ValueError(
+            f"activation={spec!r}: it fails on a single number ({error}); pass a coordinatewise jax function."
+        ) from error
+    if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating):
+        raise ValueError(
+            f"activation={spec!r}: maps a number to {out}; a coordinatewise function returns one real number."
+        )
+    return Activation(getattr(spec, "__name__", type(spec).__name__), spec)

@@ -1,0 +1,53 @@
+"""Gaussian vectors known only through their inner products."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._chi import chi_square_mean
+
+
+def bartlett_normals(vectors: int, axes: int) -> int:
+    """How many normals `bartlett` uses: the lower trapezoid of a `vectors x axes` matrix."""
+    return sum(min(i + 1, axes) for i in range(vectors))
+
+
+def bartlett(
+    normals: Float[Array, "m *draws"], vectors: int, axes: int, dim: Float[Array, ""] | float
+) -> Float[Array, "vectors axes *draws"]:
+    """Coordinates of `vectors` independent `N(0, I_dim / dim)` vectors along the span of the first `axes` of them.
+
+    The Bartlett decomposition: in the frame that Gram-Schmidt makes of the vectors themselves, vector `i` has normal
+    coordinates on the axes `j < i` and `chi(dim - i)` on its own. Axes beyond `dim` do not exist: their columns are
+    zero. With `axes == vectors` the result `T` is a root of the scaled Wishart matrix, `T T^T ~ W(dim, I) / dim`;
+    `dim = inf` gives the identity.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import bartlett
+        >>> bartlett(jnp.array([0.3, -1.0, 0.2]), 2, 2, jnp.inf).tolist()
+        [[1.0, 0.0], [-0.0, 1.0]]
+        >>> bartlett(jnp.array([0.3, -1.0, 0.2]), 2, 2, 1)[:, 1].tolist()  # one dimension has no second axis
+        [0.0, 0.0]
+    """
+    dim = jnp.asarray(dim, normals.dtype)
+    draws = normals.shape[1:]
+    own = min(vectors, axes)
+    axis = jnp.arange(own, dtype=normals.dtype)
+    # (dim - i) / dim, the share of the squared length that is left for a vector's own axis; 1 at infinity.
+    share = jnp.where(jnp.isinf(dim), 1.0, jnp.maximum(dim - axis, 0.0) / jnp.where(jnp.isinf(dim), 1.0, dim))
+    length = jnp.sqrt(_along_leading(share, draws) * chi_square_mean(normals[:own], dim - axis))
+    scale = _along_leading(jnp.where(axis < dim, 1.0 / jnp.sqrt(dim), 0.0), draws)
+    rows, used = [], own
+    for i in range(vectors):
+        below = min(i, axes)
+        parts = [normals[used : used + below] * scale[:below]]
+        used += below
+        if i < own:
+            parts += [length[i : i + 1], jnp.zeros((axes - i - 1, *draws), normals.dtype)]
+        rows.append(jnp.concatenate(parts))
+    return jnp.stack(rows)
+
+
+def _along_leading(a: Float[Array, "k"], draws: tuple[int, ...]) -> Array:
+    return a.reshape(-1, *[1] * len(draws))

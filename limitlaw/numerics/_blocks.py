@@ -1,0 +1,148 @@
+"""Blocks of draws: the one place that knows about batches, threads, memory and interrupts.
+
+Draws are made in blocks of a fixed size. Block `i` has the key `fold_in(seed, i)` and is computed whole, then trimmed,
+so a draw depends on the seed and its index alone: not on how many are asked for, nor on how many threads run.
+"""
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+DEFAULT_MEMORY = 2**30  # bytes
+_PATIENCE = 1.0  # seconds before a progress bar appears on a terminal
+
+
+def seed_key(seed: int) -> PRNGKeyArray:
+    """The threefry key of a 64-bit seed (`jax.random.key` keeps only 32 bits of it without x64).
+
+    !!! Example
+
+        >>> import jax
+        >>> from limitlaw.numerics import seed_key
+        >>> bool((seed_key(7) == jax.random.key(7)).all())
+        True
+    """
+    return jax.random.wrap_key_data(
+        jnp.asarray(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)), impl="threefry2x32"
+    )
+
+
+def largest_power_of_two(at_most: float) -> int:
+    """The largest power of two not above `at_most`; 1 if there is none.
+
+    !!! Example
+
+        >>> from limitlaw.numerics import largest_power_of_two
+        >>> largest_power_of_two(1000), largest_power_of_two(0.1)
+        (512, 1)
+    """
+    return 2 ** max(int(np.floor(np.log2(max(at_most, 1)))), 0)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of draws: `draw(key)` returns `size` of them, draws first, within `memory` bytes."""
+
+    draw: Callable[[PRNGKeyArray], Any]
+    size: int
+    memory: int
+
+
+def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFAULT_MEMORY) -> np.ndarray:
+    """The first `samples` draws of a sequence that is made in blocks.
+
+    Blocks run on as many threads as there are cores and as fit `max_memory` bytes beside the result; a request that
+    cannot fit is refused before any work.
+
+    !!! Example
+
+        >>> import jax
+        >>> from limitlaw.numerics import Block, draw_blocks
+        >>> normals = Block(lambda key: jax.random.normal(key, (4,)), size=4, memory=16)
+        >>> ten = draw_blocks(normals, samples=10, seed=0)
+        >>> bool((ten[:6] == draw_blocks(normals, samples=6, seed=0)).all())
+        True
+    """
+    key = seed_key(seed)
+    shape = jax.eval_shape(block.draw, key)
+    per_draw = int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
+    needed = samples * per_draw + block.memory
+    if needed > max_memory:
+        raise ValueError(
+            f"samples={samples}: the draws take {_gib(samples * per_draw)} and computing a block of {block.size} takes "
+            f"{_gib(block.memory)}, more than max_memory={max_memory} ({_gib(max_memory)}). "
+            f"Draw fewer samples at a time, or raise max_memory."
+        )
+    blocks = -(-samples // block.size)
+    threads = min(os.cpu_count() or 1, blocks, (max_memory - samples * per_draw) // max(block.memory, 1))
+    out = np.empty((samples, *shape.shape[1:]), shape.dtype)
+
+    def compute(i: int) -> None:
+        start = i * block.size
+        draws = np.asarray(block.draw(jax.random.fold_in(key, i)))
+        out[start : start + block.size] = draws[: samples - start]
+
+    progress = _Progress(blocks)
+    for done in _run_all(compute, blocks, max(int(threads), 1)):
+        progress.show(done)
+    progress.close()
+    return out
+
+
+def _run_all(compute: Callable[[int], None], count: int, threads: int) -> Iterator[int]:
+    """Run `compute(0)`, alone since it compiles, then the others; yields how many are done.
+
+    The work is on other threads even if there is one: a wait can be interrupted, a computation cannot. An interrupt
+    returns at once and drops all that has not started.
+    """
+    pool = ThreadPoolExecutor(threads)
+    try:
+        pool.submit(compute, 0).result()
+        yield 1
+        waiting: deque[Future[None]] = deque()
+        for i in range(1, count):
+            waiting.append(pool.submit(compute, i))
+            if len(waiting) > 2 * threads:
+                waiting.popleft().result()
+                yield i + 1 - len(waiting)
+        while waiting:
+            waiting.popleft().result()
+            yield count - len(waiting)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Progress:
+    """A line on a terminal's standard error, once a second has passed."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.start, self.shown = total, time.monotonic(), False
+        self.enabled = sys.stderr.isatty()
+
+    def show(self, done: int) -> None:
+        elapsed = time.monotonic() - self.start
+        if self.enabled and elapsed > _PATIENCE:
+            filled = "█" * (30 * done // self.total)
+            left = elapsed * (self.total - done) / done
+            sys.stderr.write(f"\r{filled:<30} {done}/{self.total} blocks, {left:.0f} s left ")
+            sys.stderr.flush()
+            self.shown = True
+
+    def close(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.3g} GiB"

@@ -1,0 +1,69 @@
+"""A number that knows how well it is known."""
+
+import math
+from typing import Self
+
+
+class Estimate(float):
+    """A float with a standard error.
+
+    It behaves as a plain float in arithmetic (the result is a plain float: errors are not propagated silently).
+    `stderr` is 0 only for closed forms and converged quadrature.
+
+    !!! Example
+
+        >>> from limitlaw import Estimate
+        >>> Estimate(1.5804e-4, 7e-7)
+        1.580e-4 ± 7e-7
+        >>> Estimate(0.39197, 0.00031)
+        0.39197 ± 0.00031
+        >>> Estimate(0.5)
+        0.5
+        >>> Estimate(2.0, 0.1) + 1
+        3.0
+    """
+
+    stderr: float
+
+    def __new__(cls, value: float, stderr: float = 0.0) -> Self:
+        if not stderr >= 0.0:
+            raise ValueError(f"stderr={stderr}: a standard error is a non-negative number.")
+        self = super().__new__(cls, value)
+        self.stderr = float(stderr)
+        return self
+
+    def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
+        return float(self), self.stderr
+
+    def z(self, truth: float) -> float:
+        """How many standard errors away `truth` is.
+
+        !!! Example
+
+            >>> from limitlaw import Estimate
+            >>> Estimate(1.5, 0.25).z(1.0)
+            2.0
+        """
+        if self.stderr == 0.0:
+            return 0.0 if float(self) == truth else math.inf
+        return (float(self) - truth) / self.stderr
+
+    def __repr__(self) -> str:
+        value, stderr = float(self), self.stderr
+        if stderr == 0.0 or not (math.isfinite(stderr) and math.isfinite(value)):
+            return repr(value) if stderr == 0.0 else f"{value!r} ± {stderr:.1g}"
+        # Two digits of a leading 1, 2 or 3, one digit otherwise: enough to see a change, no more than is known.
+        error_exponent = math.floor(math.log10(stderr))
+        digits = -error_exponent + (1 if stderr / 10.0**error_exponent < 3.5 else 0)
+        size = max(abs(value), stderr)
+        if 1e-3 <= size < 1e6 and digits >= 0:
+            return f"{value:.{digits}f} ± {stderr:.{digits}f}"
+        value_exponent = math.floor(math.log10(size))
+        return f"{_scientific(value, max(value_exponent + digits, 0))} ± {_scientific(stderr, digits + error_exponent)}"
+
+    __str__ = __repr__
+
+
+def _scientific(value: float, digits: int) -> str:
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return f"{mantissa}e{int(exponent)}"

@@ -1,0 +1,108 @@
+"""Expectations of functions of standard normals, each with its error."""
+
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+
+_REACH = 9.0  # standard deviations covered by a grid: the mass beyond is 2e-19
+_GRID = {1: 2**15, 2: 512, 3: 96}  # nodes per axis of each of the two grids
+_CHUNK = 2**17
+_SCRAMBLINGS = 8
+_POINTS = 2**14
+
+Integrand = Callable[[jax.Array], jax.Array]
+
+
+def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """`E f(xi)`, `xi ~ N(0, I)` in `dimension` dimensions, and its standard error.
+
+    `f` maps points `(dimension, N)` to values `(..., N)`, in float64. Up to three dimensions: the trapezoid rule on two
+    interleaved grids, whose difference is the error (geometric convergence for smooth `f`, second order at kinks);
+    where that leaves more than the spread of randomised quasi-Monte Carlo, and above three dimensions: scrambled
+    Sobol points, the error from independent scramblings.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import gaussian_expectation
+        >>> value, error = gaussian_expectation(lambda xi: jnp.cos(xi[0] + 2 * xi[1]), 2)
+        >>> print(value.round(12), error < 1e-12)  # exp(-5/2)
+        0.082084998624 True
+    """
+    with jax.enable_x64(True):
+        if dimension == 0:
+            value = np.asarray(f(jnp.zeros((0, 1))))[..., 0]
+            return value, np.zeros_like(value)
+        if dimension > max(_GRID):
+            return _quasi_monte_carlo(f, dimension)
+        value, error = _trapezoid(f, dimension)
+        if dimension > 1 and np.max(error) > 1e-7:
+            other, spread = _quasi_monte_carlo(f, dimension)
+            if np.max(spread) < np.max(error):
+                return other, spread
+        return value, error
+
+
+def _trapezoid(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    count = _GRID[dimension]
+    step = 2 * _REACH / count
+    sums = []
+    for shift in (0.0, 0.5):
+        axis = -_REACH + step * (np.arange(count) + shift)
+        weight = np.exp(-(axis**2) / 2)
+        weight /= weight.sum()
+        sums.append(_weighted_sum(f, _tensor_nodes(axis, weight, dimension)))
+    first, second = sums
+    return (first + second) / 2, np.abs(first - second)
+
+
+def _tensor_nodes(axis: np.ndarray, weight: np.ndarray, dimension: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    count = len(axis)
+    for start in range(0, count**dimension, _CHUNK):
+        flat = np.arange(start, min(start + _CHUNK, count**dimension))
+        indices = np.stack(np.unravel_index(flat, (count,) * dimension))
+        yield axis[indices], weight[indices].prod(axis=0)
+
+
+def _weighted_sum(f: Integrand, nodes: Iterator[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    return np.sum([np.asarray(f(jnp.asarray(points))) @ weights for points, weights in nodes], axis=0)
+
+
+def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    means = np.stack(
+        [
+            np.asarray(f(jnp.asarray(sobol_normals(dimension, _POINTS, seed)))).mean(axis=-1)
+            for seed in range(_SCRAMBLINGS)
+        ]
+    )
+    return means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(_SCRAMBLINGS)
+
+
+def sobol_normals(dimension: int, points: int, seed: int) -> np.ndarray:
+    """Scrambled Sobol points carried to standard normals: shape `(dimension, points)`, float64.
+
+    !!! Example
+
+        >>> from limitlaw.numerics import sobol_normals
+        >>> print(abs((sobol_normals(3, 4096, seed=0) ** 2).mean(axis=1) - 1).max() < 5e-3)
+        True
+    """
+    return scipy.special.ndtri(sobol_uniforms(dimension, points, seed))
+
+
+def sobol_uniforms(dimension: int, points: int, seed: int) -> np.ndarray:
+    """Scrambled Sobol points in the open unit cube: shape `(dimension, points)`, float64.
+
+    !!! Example
+
+        >>> from limitlaw.numerics import sobol_uniforms
+        >>> sobol_uniforms(3, 4096, seed=0).mean().round(4)
+        np.float64(0.5)
+    """
+    from scipy.stats import qmc  # slow to import, and rarely needed
+
+    points_first = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed)).random(points)
+    return points_first.T + 2.0**-32  # scipy's points may be exactly 0; a quarter of a lattice cell keeps them inside

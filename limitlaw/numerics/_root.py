@@ -1,0 +1,78 @@
+"""Small dense linear algebra on the leading axes; the trailing axes are draws.
+
+A matrix of a block of draws has shape `(s, s, *draws)`: the draws lie next to one another in memory, so every
+scalar operation of the algorithm is one vector operation over the block, and the same code reads a single
+sample (`draws = ()`). For a 4 x 4 this is an order of magnitude faster than batched LAPACK or `dot_general`.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+_UNROLL = 8  # up to this size loops are written out: one fused kernel; above it, they are loops
+
+
+def multiply(a: Float[Array, "i k *draws"], b: Float[Array, "k j *other"]) -> Float[Array, "i j *out"]:
+    """`a @ b` on the two leading axes; trailing axes broadcast.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import multiply
+        >>> multiply(jnp.eye(2), jnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
+    if a.shape[1] <= _UNROLL:
+        return sum((a[:, k, None] * b[None, k] for k in range(1, a.shape[1])), a[:, 0, None] * b[None, 0])
+    # Full precision: an accelerator's default (tf32) would change the law in the fourth digit.
+    return jnp.einsum("ik...,kj...->ij...", a, b, precision="highest")
+
+
+def transpose(a: Float[Array, "i j *draws"]) -> Float[Array, "j i *draws"]:
+    """The matrix transpose, on the two leading axes."""
+    return jnp.swapaxes(a, 0, 1)
+
+
+def gram(a: Float[Array, "i k *draws"]) -> Float[Array, "i i *draws"]:
+    """`a a^T` on the two leading axes."""
+    return multiply(a, transpose(a))
+
+
+def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
+    """Lower-triangular `L` with `L L^T = matrix`, for any positive semi-definite matrix, singular ones included.
+
+    Cholesky's recursion with clamped pivots: where the Schur complement of a row vanishes (equal tokens, dead
+    ReLUs, fewer dimensions than tokens) its column is zero. A pivot counts as zero below `8 s eps` of its diagonal
+    entry, so `L L^T` is off by at most that, relative to the diagonal.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import psd_root
+        >>> psd_root(jnp.ones((2, 2))).tolist()
+        [[1.0, 0.0], [1.0, 0.0]]
+    """
+    size = matrix.shape[0]
+    floor = 8 * size * jnp.finfo(matrix.dtype).eps
+    diagonal = jnp.stack([matrix[j, j] for j in range(size)]) if size <= _UNROLL else jnp.einsum("ii...->i...", matrix)
+
+    def scaled(column, pivot, original):
+        alive = pivot > floor * original
+        return jnp.where(alive, column * jax.lax.rsqrt(jnp.where(alive, pivot, 1.0)), 0.0)
+
+    if size <= _UNROLL:
+        columns = []
+        for j in range(size):
+            below = matrix[j:, j] - sum((c[j:] * c[j] for c in columns), jnp.zeros_like(matrix[j:, j]))
+            col = scaled(below, below[0], diagonal[j])
+            columns.append(jnp.concatenate([jnp.zeros((j, *col.shape[1:]), col.dtype), col]))
+        return jnp.stack(columns, axis=1)
+
+    rows = jnp.arange(size).reshape(-1, *([1] * (matrix.ndim - 2)))
+
+    def step(j, carry):
+        rest, root = carry
+        col = jnp.where(rows >= j, scaled(rest[:, j], rest[j, j], diagonal[j]), 0.0)
+        return rest - col[:, None] * col[None], root.at[:, j].set(col)
+
+    return jax.lax.fori_loop(0, size, step, (matrix, jnp.zeros_like(matrix)))[1]
