@@ -1,8 +1,9 @@
 """Running a program at finite dimensions: dense (draw every matrix) and lazy (reveal matrices on demand)."""
 
+import abc
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,15 +18,16 @@ _BLOCK_FLOATS = 2**23  # numbers that one block holds at a time
 _SPAN = 1e-5  # a vector this close to the span of earlier ones, relative to its length, lies in it
 
 
-class Products(Protocol):
-    """How a reading multiplies by a random matrix that may have been met before."""
+class Products(abc.ABC):
+    """How a reading multiplies by a random matrix that it may have met before, in one run of a program."""
 
+    @abc.abstractmethod
     def __call__(
         self, matrix: Matrix, x: Float[Array, "a"], key: PRNGKeyArray, dims: dict[str, int]
     ) -> Float[Array, "b"]: ...
 
 
-class DenseProducts:
+class DenseProducts(Products):
     """Draws a matrix in full when it is first met, and keeps it."""
 
     def __init__(self) -> None:
@@ -40,7 +42,7 @@ class DenseProducts:
         return self.drawn[matrix.name] @ x
 
 
-class LazyProducts:
+class LazyProducts(Products):
     """Keeps, for each matrix, an orthonormal basis of the directions it has met and their images.
 
     The image of a new unit direction, orthogonal to all earlier ones, is `N(0, var / fan_in)` in every coordinate,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -208,7 +208,7 @@ class Program:
         self._counts = {"g": 0, "x": 0, "p": 0}
         self._closed = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Program":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -50,8 +50,8 @@ class Activation:
 
             >>> import limitlaw as ll
             >>> first, second = ll.activation("relu").moments()
-            >>> print(round(second, 9), round(first**2, 9))  # 1/2 and 1/(2 pi)
-            0.5 0.159154943
+            >>> print(f"{second:.7f} {first**2:.7f}")  # 1/2 and 1/(2 pi)
+            0.5000000 0.1591549
         """
 
         return _moments(self)

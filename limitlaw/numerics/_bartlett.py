@@ -12,7 +12,7 @@ def bartlett_normals(vectors: int, axes: int) -> int:
 
 
 def bartlett(
-    normals: Float[Array, "m *draws"], vectors: int, axes: int, dim: Float[Array, ""] | float
+    normals: Float[Array, "m *draws"], vectors: int, axes: int, dim: Float[Array, ""] | int | float
 ) -> Float[Array, "vectors axes *draws"]:
     """Coordinates of `vectors` independent `N(0, I_dim / dim)` vectors along the span of the first `axes` of them.
 
@@ -26,7 +26,7 @@ def bartlett(
         >>> import jax.numpy as jnp
         >>> from limitlaw.numerics import bartlett
         >>> bartlett(jnp.array([0.3, -1.0, 0.2]), 2, 2, jnp.inf).tolist()
-        [[1.0, 0.0], [-0.0, 1.0]]
+        [[1.0, 0.0], [0.0, 1.0]]
         >>> bartlett(jnp.array([0.3, -1.0, 0.2]), 2, 2, 1)[:, 1].tolist()  # one dimension has no second axis
         [0.0, 0.0]
     """

@@ -37,7 +37,7 @@ def seed_key(seed: int) -> PRNGKeyArray:
     )
 
 
-def largest_power_of_two(at_most: float) -> int:
+def largest_power_of_two(at_most: int | float) -> int:
     """The largest power of two not above `at_most`; 1 if there is none.
 
     !!! Example

@@ -1,7 +1,6 @@
 """A number that knows how well it is known."""
 
 import math
-from typing import Self
 
 
 class Estimate(float):
@@ -25,7 +24,7 @@ class Estimate(float):
 
     stderr: float
 
-    def __new__(cls, value: float, stderr: float = 0.0) -> Self:
+    def __new__(cls, value: int | float, stderr: int | float = 0.0) -> "Estimate":
         if not stderr >= 0.0:
             raise ValueError(f"stderr={stderr}: a standard error is a non-negative number.")
         self = super().__new__(cls, value)
@@ -35,7 +34,7 @@ class Estimate(float):
     def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
         return float(self), self.stderr
 
-    def z(self, truth: float) -> float:
+    def z(self, truth: int | float) -> float:
         """How many standard errors away `truth` is.
 
         !!! Example

@@ -14,9 +14,10 @@ _SCRAMBLINGS = 8
 _POINTS = 2**14
 
 Integrand = Callable[[jax.Array], jax.Array]
+Integral = np.ndarray | np.float64
 
 
-def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+def gaussian_expectation(f: Integrand, dimension: int) -> tuple[Integral, Integral]:
     """`E f(xi)`, `xi ~ N(0, I)` in `dimension` dimensions, and its standard error.
 
     `f` maps points `(dimension, N)` to values `(..., N)`, in float64. Up to three dimensions: the trapezoid rule on two
@@ -46,7 +47,7 @@ def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.n
         return value, error
 
 
-def _trapezoid(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+def _trapezoid(f: Integrand, dimension: int) -> tuple[Integral, Integral]:
     count = _GRID[dimension]
     step = 2 * _REACH / count
     sums = []
@@ -67,11 +68,11 @@ def _tensor_nodes(axis: np.ndarray, weight: np.ndarray, dimension: int) -> Itera
         yield axis[indices], weight[indices].prod(axis=0)
 
 
-def _weighted_sum(f: Integrand, nodes: Iterator[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+def _weighted_sum(f: Integrand, nodes: Iterator[tuple[np.ndarray, np.ndarray]]) -> Integral:
     return np.sum([np.asarray(f(jnp.asarray(points))) @ weights for points, weights in nodes], axis=0)
 
 
-def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[Integral, Integral]:
     means = np.stack(
         [
             np.asarray(f(jnp.asarray(sobol_normals(dimension, _POINTS, seed)))).mean(axis=-1)
