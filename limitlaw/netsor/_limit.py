@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..laws import Gaussian, Pushforward
-from ..numerics import Activation, Estimate, gaussian_expectation, sobol_normals
+from ..numerics import Activation, Estimate, gaussian_axis, gaussian_expectation, sobol_normals
 from ._program import (
     AssumptionError,
     Initials,
@@ -26,7 +26,7 @@ from ._program import (
     needed_lines,
 )
 
-_INNER_GRID = {1: 2**10, 2: 128}  # nodes per axis for the conditional expectations of `average`
+_INNER_GRID = {1: (1024, 947), 2: (128, 113)}  # nodes per axis for the conditional expectations of `average`
 _INNER_POINTS = 2**13
 _INNER_BUDGET = 2**21  # numbers per vector held at a time
 _RANK = 1e-10  # eigenvalues below this share of the largest are rounding
@@ -101,15 +101,12 @@ def _inner_rules(dimension: int) -> list[tuple[np.ndarray, np.ndarray]]:
             (sobol_normals(dimension, _INNER_POINTS, seed), np.full(_INNER_POINTS, 1 / _INNER_POINTS))
             for seed in (0, 1)
         ]
-    rules = []
-    for shift in (0.0, 0.5):
-        count = _INNER_GRID[dimension]
-        axis = 9.0 * (2 * (np.arange(count) + shift) / count - 1)
-        weight = np.exp(-(axis**2) / 2)
-        nodes = np.stack([a.ravel() for a in np.meshgrid(*[axis] * dimension)])
-        weights = np.prod(np.meshgrid(*[weight / weight.sum()] * dimension), axis=0).ravel()
-        rules.append((nodes, weights))
-    return rules
+    return [_tensor_rule(*gaussian_axis(count), dimension) for count in _INNER_GRID[dimension]]
+
+
+def _tensor_rule(axis: np.ndarray, weight: np.ndarray, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    nodes = np.stack([a.ravel() for a in np.meshgrid(*[axis] * dimension)])
+    return nodes, np.prod(np.meshgrid(*[weight] * dimension), axis=0).ravel()
 
 
 def evaluate(value: Value, known: dict[Value, Any]) -> Any:

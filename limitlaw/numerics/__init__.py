@@ -20,6 +20,7 @@ from ._blocks import (
 )
 from ._chi import chi_square_mean as chi_square_mean
 from ._estimate import Estimate as Estimate
+from ._expectation import gaussian_axis as gaussian_axis
 from ._expectation import gaussian_expectation as gaussian_expectation
 from ._expectation import sobol_normals as sobol_normals
 from ._expectation import sobol_uniforms as sobol_uniforms

@@ -43,7 +43,8 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
 
     Cholesky's recursion with clamped pivots: where the Schur complement of a row vanishes (equal tokens, dead
     ReLUs, fewer dimensions than tokens) its column is zero. A pivot counts as zero below `8 s eps` of its diagonal
-    entry, so `L L^T` is off by at most that, relative to the diagonal.
+    entry. The diagonal of `L L^T` is right to rounding; its other entries are too, except in rows whose pivot was
+    clamped after near-singular ones, where rounding of order `eps` can grow to `sqrt(eps)`.
 
     !!! Example
 
@@ -66,7 +67,7 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
             below = matrix[j:, j] - sum((c[j:] * c[j] for c in columns), jnp.zeros_like(matrix[j:, j]))
             col = scaled(below, below[0], diagonal[j])
             columns.append(jnp.concatenate([jnp.zeros((j, *col.shape[1:]), col.dtype), col]))
-        return jnp.stack(columns, axis=1)
+        return _with_diagonal(jnp.stack(columns, axis=1), diagonal)
 
     rows = jnp.arange(size).reshape(-1, *([1] * (matrix.ndim - 2)))
 
@@ -75,4 +76,11 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
         col = jnp.where(rows >= j, scaled(rest[:, j], rest[j, j], diagonal[j]), 0.0)
         return rest - col[:, None] * col[None], root.at[:, j].set(col)
 
-    return jax.lax.fori_loop(0, size, step, (matrix, jnp.zeros_like(matrix)))[1]
+    return _with_diagonal(jax.lax.fori_loop(0, size, step, (matrix, jnp.zeros_like(matrix)))[1], diagonal)
+
+
+def _with_diagonal(root: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"]) -> Float[Array, "s s *draws"]:
+    """Rows scaled to the lengths they must have: undoes what clamping a negative pivot adds to a diagonal entry."""
+    squared = jnp.sum(root**2, axis=1)
+    alive = squared > 0
+    return root * jnp.where(alive, jnp.sqrt(diagonal / jnp.where(alive, squared, 1.0)), 0.0)[:, None]

@@ -1,0 +1,65 @@
+"""Statistical assertions with a stated false-alarm budget.
+
+Each assertion fails falsely with probability below `FALSE_ALARM` (Bonferroni over what it looks at); the suite makes fewer
+than 500 of them, so with fresh seeds it would fail about once in two thousand runs. Seeds are fixed.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.stats
+
+FALSE_ALARM = 1e-6
+
+
+def assert_same_law(
+    first: Callable[[int, int], np.ndarray], second: Callable[[int, int], np.ndarray], *, samples: int, seed: int = 1
+) -> None:
+    """Two samplers `(samples, seed) -> (samples, ...)` have the same law, entry by entry.
+
+    A failure counts only if it repeats with a fresh seed and ten times the samples: property tests try many examples.
+    """
+    if _smallest_p(first(samples, seed), second(samples, seed + 1)) < FALSE_ALARM:
+        p = _smallest_p(first(10 * samples, seed + 2), second(10 * samples, seed + 3))
+        assert p > FALSE_ALARM, f"laws differ: p = {p:.1e} after Bonferroni"
+
+
+def _smallest_p(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = _columns(a), _columns(b)
+    assert a.shape[1] == b.shape[1]
+    rng = np.random.default_rng(0)
+    p_values = []
+    for x, y in zip(a.T, b.T, strict=True):
+        # Two readings of a constant differ by rounding; a jitter far below any real difference makes them comparable.
+        blur = 1e-3 * np.sqrt(np.mean(x**2) + np.mean(y**2)) + 1e-30
+        x, y = x + blur * rng.standard_normal(x.size), y + blur * rng.standard_normal(y.size)
+        p_values.append(scipy.stats.ks_2samp(x, y, method="asymp").pvalue)
+        # Compares typical sizes: more powerful than KS against a wrong factor, and robust against heavy tails.
+        p_values.append(scipy.stats.ttest_ind(np.log(np.abs(x)), np.log(np.abs(y)), equal_var=False).pvalue)
+    return min(p_values) * len(p_values)
+
+
+def _columns(a: np.ndarray) -> np.ndarray:
+    return np.asarray(a, np.float64).reshape(len(a), -1)
+
+
+def assert_mean(values: np.ndarray, truth: float, *, catches: float = 1.02) -> None:
+    """The mean of i.i.d. values is `truth`; there are enough of them to catch a wrong factor `catches` by the same test."""
+    threshold = scipy.stats.norm.isf(FALSE_ALARM / 2)
+    values = np.asarray(values, np.float64)
+    stderr = values.std(ddof=1) / np.sqrt(values.size)
+    assert abs(values.mean() - truth) < threshold * stderr, f"{values.mean()} ± {stderr} against {truth}"
+    assert (catches - 1) * abs(truth) > 2 * threshold * stderr, "too few samples to mean anything"
+
+
+def assert_estimate(estimate: float, truth: float, *, truth_stderr: float = 0.0, catches: float = 1.02) -> None:
+    """An `Estimate` agrees with `truth`, and is sharp enough to tell it from `catches * truth`."""
+    threshold = scipy.stats.norm.isf(FALSE_ALARM / 2)
+    stderr = np.hypot(estimate.stderr, truth_stderr)  # type: ignore[attr-defined]
+    assert abs(float(estimate) - truth) <= threshold * stderr, f"{estimate!r} against {truth} ± {truth_stderr}"
+    assert (catches - 1) * abs(truth) > 2 * threshold * stderr, "too few samples to mean anything"
+
+
+def p_of_uniform(values: np.ndarray) -> float:
+    """KS p-value of `values` against the uniform law."""
+    return float(scipy.stats.kstest(values, "uniform").pvalue)
