@@ -19,12 +19,13 @@ def assert_same_law(
 
     A failure counts only if it repeats with a fresh seed and ten times the samples: property tests try many examples.
     """
-    if _smallest_p(first(samples, seed), second(samples, seed + 1)) < FALSE_ALARM:
-        p = _smallest_p(first(10 * samples, seed + 2), second(10 * samples, seed + 3))
+    if smallest_p(first(samples, seed), second(samples, seed + 1)) < FALSE_ALARM:
+        p = smallest_p(first(10 * samples, seed + 2), second(10 * samples, seed + 3))
         assert p > FALSE_ALARM, f"laws differ: p = {p:.1e} after Bonferroni"
 
 
-def _smallest_p(a: np.ndarray, b: np.ndarray) -> float:
+def smallest_p(a: np.ndarray, b: np.ndarray) -> float:
+    """The smallest p-value over entries and tests, after Bonferroni."""
     a, b = _columns(a), _columns(b)
     assert a.shape[1] == b.shape[1]
     rng = np.random.default_rng(0)

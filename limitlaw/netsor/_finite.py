@@ -3,6 +3,7 @@
 import abc
 import functools
 from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
 import equinox as eqx
@@ -38,7 +39,7 @@ class DenseProducts(Products):
     ) -> Float[Array, "b"]:
         if matrix.name not in self.drawn:
             shape = (dims[matrix.to], dims[matrix.source])
-            self.drawn[matrix.name] = np.sqrt(matrix.var / dims[matrix.source]) * jax.random.normal(key, shape)
+            self.drawn[matrix.name] = sqrt(matrix.var / dims[matrix.source]) * jax.random.normal(key, shape)
         return self.drawn[matrix.name] @ x
 
 
@@ -64,7 +65,7 @@ class LazyProducts(Products):
         length = jnp.linalg.norm(rest)
         is_new = length > _SPAN * jnp.linalg.norm(x)
         direction = jnp.where(is_new, rest / jnp.where(is_new, length, 1.0), 0.0)
-        its_image = np.sqrt(matrix.var / dims[matrix.source]) * jax.random.normal(key, (dims[matrix.to],))
+        its_image = sqrt(matrix.var / dims[matrix.source]) * jax.random.normal(key, (dims[matrix.to],))
         met.append((direction, its_image))
         return image + jnp.where(is_new, length, 0.0) * its_image
 
@@ -90,7 +91,7 @@ def execute(targets: tuple[Value, ...], dims: dict[str, int], products: Products
                 values[output] = line.apply([values[v] for v in vectors], [values[p] for p in scalars])
             case Score(output, left, right, scale):
                 dim = dims[left.space]
-                values[output] = values[left] @ values[right] / (np.sqrt(dim) if scale == "sqrt" else dim)
+                values[output] = values[left] @ values[right] / (sqrt(dim) if scale == "sqrt" else dim)
     return [values[t] for t in targets]
 
 

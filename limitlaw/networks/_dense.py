@@ -1,6 +1,7 @@
 """The dense reading: draw every matrix. Slow and obvious; it is the definition that every other reading is tested against."""
 
 import functools
+from math import sqrt
 from typing import Any
 
 import equinox as eqx
@@ -25,7 +26,7 @@ class Activity(eqx.Module):
 
     tokens: Float[Array, "s n"]
     covariance: Float[Array, "s s"]  # of the output, given all that came before the last matrix (or a fresh read-out)
-    scores: Float[Array, "h s s"] | None = None
+    scores: Float[Array, "*heads s s"] | None = None
 
 
 def read_out(tokens: Float[Array, "s n"], scores: Any = None) -> Activity:
@@ -44,10 +45,16 @@ def _(inputs: Inputs, width: int, key: PRNGKeyArray) -> Activity:
     return read_out(jax.lax.map(token, jnp.stack(keys)))
 
 
-@dense.rule(GramInputs)
-def _(inputs: GramInputs, width: int, key: PRNGKeyArray) -> Activity:
-    del key
-    return read_out(jnp.asarray(tokens_with_gram(inputs, width), jnp.float32))
+class FixedTokens(eqx.Module):
+    """Tokens that are the same in every draw."""
+
+    tokens: Float[Array, "s n"]
+
+
+@dense.rule(FixedTokens)
+def _(inputs: FixedTokens, width: int, key: PRNGKeyArray) -> Activity:
+    del width, key
+    return read_out(inputs.tokens)
 
 
 def tokens_with_gram(inputs: GramInputs, width: int) -> np.ndarray:
@@ -66,8 +73,8 @@ def tokens_with_gram(inputs: GramInputs, width: int) -> np.ndarray:
 
 @dense.rule(GaussianInputs)
 def _(inputs: GaussianInputs, width: int, key: PRNGKeyArray) -> Activity:
-    values, vectors = np.linalg.eigh(inputs.K)
-    root = jnp.asarray(vectors * np.sqrt(np.maximum(values, 0.0)), jnp.float32)
+    values, vectors = jnp.linalg.eigh(jnp.asarray(inputs.K, jnp.float32))
+    root = vectors * jnp.sqrt(jnp.maximum(values, 0.0))
     return read_out(root @ jax.random.normal(key, (inputs.size, width)))
 
 
@@ -83,10 +90,10 @@ def _(layer: Attention, x: Activity, key: PRNGKeyArray) -> Activity:
         queries = tokens @ _matrix(key_q, width, head_dim, layer.query_std)
         keys = tokens @ _matrix(key_q if layer.tie_qk else key_k, width, head_dim, layer.key_std)
         values = tokens @ _matrix(key_v, width, head_dim, layer.value_std)
-        scores = queries @ keys.T / (head_dim if layer.scale == "linear" else np.sqrt(head_dim))
+        scores = queries @ keys.T / (head_dim if layer.scale == "linear" else sqrt(head_dim))
         logits = scores if allowed is None else jnp.where(allowed, scores, -jnp.inf)
         mixed = jax.nn.softmax(logits, axis=1) @ values
-        out_std = layer.out_std / np.sqrt(heads)
+        out_std = layer.out_std / sqrt(heads)
         return Activity(
             mixed @ _matrix(key_o, head_dim, width, out_std), out_std**2 * mixed @ mixed.T / head_dim, scores
         )
@@ -96,7 +103,7 @@ def _(layer: Attention, x: Activity, key: PRNGKeyArray) -> Activity:
 
 
 def _matrix(key: PRNGKeyArray, fan_in: int, fan_out: int, std: Any) -> Float[Array, "fan_in fan_out"]:
-    return std / np.sqrt(fan_in) * jax.random.normal(key, (fan_in, fan_out))
+    return std / sqrt(fan_in) * jax.random.normal(key, (fan_in, fan_out))
 
 
 def sampler(net: Any, width: int, observe: str, rows: tuple[int, ...] | None) -> Block:
@@ -106,21 +113,35 @@ def sampler(net: Any, width: int, observe: str, rows: tuple[int, ...] | None) ->
     floats = _WORKING_MATRICES * largest + 2 * net.tokens**2 * max([heads for heads, _ in attentions], default=1)
     normals = net.tokens * width**2 + sum(4 * heads * width * dim for heads, dim in attentions)
     size = largest_power_of_two(min(_BLOCK_FLOATS / floats, _BLOCK_NORMALS / normals, 1024))
-    return Block(functools.partial(_draw, net, width, observe=observe, rows=rows, draws=size), size, 4 * size * floats)
+    inputs = net.inputs
+    if isinstance(inputs, GramInputs):
+        inputs = FixedTokens(jnp.asarray(tokens_with_gram(inputs, width), jnp.float32))
+    return Block(
+        functools.partial(_draw, inputs, net.layers, width, observe=observe, rows=rows, draws=size),
+        size,
+        4 * size * floats,
+    )
 
 
 @eqx.filter_jit
 def _draw(
-    net: Any, width: int, key: PRNGKeyArray, *, observe: str, rows: tuple[int, ...] | None, draws: int
+    inputs: Any,
+    layers: tuple[Any, ...],
+    width: int,
+    key: PRNGKeyArray,
+    *,
+    observe: str,
+    rows: tuple[int, ...] | None,
+    draws: int,
 ) -> Float[Array, "draws ..."]:
     def one(key: PRNGKeyArray) -> Array:
-        key_inputs, key_read_out, *keys = jax.random.split(key, 2 + len(net.layers))
-        x = dense(net.inputs, width, key_inputs)
+        key_inputs, key_read_out, *keys = jax.random.split(key, 2 + len(layers))
+        x = dense(inputs, width, key_inputs)
         scores = None
-        for layer, key_layer in zip(net.layers, keys, strict=True):
+        for layer, key_layer in zip(layers, keys, strict=True):
             x = dense(layer, x, key_layer)
             scores = x.scores if isinstance(layer, Attention) else scores
-        picked = np.arange(net.tokens) if rows is None else np.array(rows)
+        picked = np.arange(x.tokens.shape[0]) if rows is None else np.array(rows)
         if observe == "scores":
             assert scores is not None
             return scores[:, picked]
@@ -128,8 +149,8 @@ def _draw(
             return x.tokens @ x.tokens.T / width
         if observe == "covariance":
             return x.covariance[picked][:, picked]
-        if net.layers:
+        if layers:
             return x.tokens[picked, 0]
-        return x.tokens[picked] @ jax.random.normal(key_read_out, (width,)) / np.sqrt(width)
+        return x.tokens[picked] @ jax.random.normal(key_read_out, (width,)) / sqrt(width)
 
     return jax.vmap(one)(jax.random.split(key, draws))

@@ -121,7 +121,7 @@ def _coordinate_gram(
     def add(i: Array, total: Float[Array, "s s draws"]) -> Float[Array, "s s draws"]:
         z = jax.random.normal(jax.random.fold_in(key, i), (at_once, s, draws))
         x = inputs.activation(length * z)
-        exists = (i * at_once + jnp.arange(at_once)) < finite
+        exists = (i * at_once + jnp.arange(at_once)).astype(finite.dtype) < finite
         for c in range(at_once):
             row = jnp.where(exists[c], x[c], 0.0)
             total = total + row[:, None] * row[None]
@@ -340,11 +340,11 @@ def _draw(
         stream = gram(layer, stream, key_layer, draws, answering if i == len(layers) - 1 else None)
     if observe == "gram":
         matrix = stream.settle(key_last, draws).gram
-    elif layers or rows is None:
+    elif layers:
         matrix = stream.covariance
-    else:
-        # Inputs alone are observed through a read-out.
-        matrix = stream.settle(key_last, draws).gram[np.array(rows)][:, np.array(rows)]
+    else:  # inputs alone are observed through a read-out
+        matrix = stream.settle(key_last, draws).gram
+        matrix = matrix if rows is None else matrix[np.array(rows)][:, np.array(rows)]
     if observe == "output":
         normals = jax.random.normal(key_output, (matrix.shape[0], 1, draws))
         return multiply(psd_root(matrix), normals)[:, 0].T

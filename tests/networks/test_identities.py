@@ -1,0 +1,99 @@
+"""Exact statements that hold without any reference number."""
+
+from math import inf
+
+import numpy as np
+import pytest
+from same_law import assert_estimate, assert_mean
+
+import limitlaw as ll
+
+K3 = np.array([[1.0, 0.3, 0.1], [0.3, 0.8, 0.2], [0.1, 0.2, 1.5]])
+
+
+@pytest.mark.parametrize("head_dim", [1, 2, 8])
+@pytest.mark.parametrize("token", [0, 2])
+def test_a_score_has_excess_kurtosis_six_over_d(head_dim, token):
+    net = ll.Network(ll.GramInputs(K3), ll.Attention(head_dim=head_dim, query_std=1.5))
+    score = net.sample(4_000_000, width=7, observe="scores", token=token)[:, 0, 1].astype(np.float64)
+    variance = 1.5**2 * K3[token, token] * K3[1, 1]
+    assert_mean(score**2, variance)
+    assert_mean(score**4, (3 + 6 / head_dim) * variance**2, catches=1.2 if head_dim == 1 else 1.05)
+
+
+def test_score_covariance_is_a_kronecker_product():
+    net = ll.Network(ll.GramInputs(K3), ll.Attention(head_dim=inf))
+    scores = net.sample(1_000_000, observe="scores")[:, 0].reshape(-1, 9).astype(np.float64)
+    covariance = scores.T @ scores / len(scores)
+    assert np.abs(covariance - np.kron(K3, K3)).max() < 6 * 2.25 * 2 / 1000
+
+
+def test_kurtosis_of_one_layer_is_inversely_proportional_to_heads():
+    def kurtosis(heads):
+        return ll.Network(ll.GramInputs(K3), ll.Attention(heads=heads, query_std=2.0)).law(samples=2**20).kurtosis()
+
+    one = kurtosis(1)
+    for heads in (2, 5, 16):
+        estimate = kurtosis(heads)
+        assert_estimate(
+            ll.Estimate(heads * estimate, heads * estimate.stderr), float(one), truth_stderr=one.stderr, catches=1.05
+        )
+
+
+def test_the_first_token_of_a_causal_layer_is_gaussian():
+    net = ll.Network(ll.GramInputs(K3), ll.Attention(heads=2, head_dim=inf, mask="causal", value_std=2.0))
+    v = net.sample(10_000, width=9, token=0, observe="covariance")
+    assert np.allclose(v, 4.0, rtol=1e-6)
+    assert net.law(width=9).kurtosis() < 1e-10
+    assert net.sample(10_000, width=9, token=2, observe="covariance").std() > 0.05
+
+
+def test_one_token_attends_to_itself_whatever_the_scores():
+    """v = K chi2(d)/d: excess kurtosis of the output is 6/d per head."""
+    law = ll.Network(ll.GramInputs([[2.0]]), ll.Attention(heads=3, head_dim=4, query_std=7.0)).law(samples=2**20)
+    assert_estimate(law.var(), 2.0)
+    assert_estimate(law.kurtosis(), 6 / 4 / 3)
+
+
+def test_equal_tokens_have_equal_outputs():
+    net = ll.Network(ll.GramInputs(np.full((3, 3), 0.5)), ll.Attention(heads=2, head_dim=2))
+    y = net.sample(1000, width=5, token=[0, 1, 2])
+    assert np.allclose(y[:, :1], y, atol=2e-3)
+
+
+def test_zero_queries_average_the_tokens():
+    law = ll.Network(ll.GramInputs(K3), ll.Attention(heads=2, query_std=0.0)).law()
+    assert isinstance(law, ll.laws.Gaussian)
+    assert abs(law.var() - K3.mean()) < 1e-6
+
+
+def test_linear_scale_at_infinite_width_averages_the_tokens():
+    law = ll.Network(ll.GramInputs(K3), ll.Attention(heads=2, scale="linear")).law(token=1)
+    assert abs(law.var() - K3.mean()) < 1e-6
+    assert law.kurtosis() == 0.0
+
+
+@pytest.mark.parametrize(
+    "inputs", [ll.Inputs(4, "relu"), ll.Inputs(4, "tanh"), ll.Inputs(4, lambda x: x**2 - 1)], ids=repr
+)
+def test_the_gram_matrix_of_wide_inputs(inputs):
+    net = ll.Network(inputs)
+    limit = net.sample(1, observe="gram")[0]
+    first, second = inputs.activation.moments()
+    assert np.allclose(limit, first**2 + (second - first**2) * np.eye(4), atol=1e-6)
+    wide = net.sample(64, width=16_384, observe="gram")
+    assert np.abs(wide.mean(axis=0) - limit).max() < 0.02
+
+
+def test_fixed_tokens_have_the_gram_matrix_and_mean_they_were_given():
+    from limitlaw.networks._dense import tokens_with_gram
+
+    mean = np.array([0.2, -0.1, 0.4])
+    for width in (4, 5, 64):
+        x = tokens_with_gram(ll.GramInputs(K3, mean), width)
+        assert np.allclose(x @ x.T / width, K3, atol=1e-12)
+        assert np.allclose(x.mean(axis=1), mean, atol=1e-12)
+    for width in (3, 4, 17):
+        x = tokens_with_gram(ll.GramInputs(K3), width)
+        assert np.allclose(x @ x.T / width, K3, atol=1e-12)
+        assert width == 3 or np.allclose(x.mean(axis=1), 0, atol=1e-12)
