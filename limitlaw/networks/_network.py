@@ -210,6 +210,8 @@ class Network(Described):
             only = _arguments.index("token", token, self.tokens, "tokens")
             axes = {"output": (1,), "covariance": (1, 2), "scores": (2,)}[observe]
             return (only,), lambda draws: draws.squeeze(axes)
+        if not isinstance(token, Sequence | np.ndarray) or isinstance(token, str):
+            raise TypeError(f"token={token!r}: must be an integer, or a list of them.")
         tokens = [_arguments.index("token", t, self.tokens, "tokens") for t in token]
         if not tokens:
             raise ValueError(f"token={token!r}: name at least one token.")

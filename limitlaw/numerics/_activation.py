@@ -120,7 +120,7 @@ class _Clip:
         return jnp.clip(x, -self.bound, self.bound)
 
 
-def activation(spec: "str | Activation | Callable[[Any], Any]") -> Activation:
+def activation(spec: Any) -> Activation:
     """An `Activation` from a name, an `Activation`, or any coordinatewise jax function.
 
     !!! Example

@@ -14,10 +14,9 @@ _SCRAMBLINGS = 8
 _POINTS = 2**14
 
 Integrand = Callable[[jax.Array], jax.Array]
-Integral = np.ndarray | np.float64
 
 
-def gaussian_expectation(f: Integrand, dimension: int) -> tuple[Integral, Integral]:
+def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
     """`E f(xi)`, `xi ~ N(0, I)` in `dimension` dimensions, and its standard error.
 
     `f` maps points `(dimension, N)` to values `(..., N)`, in float64. Up to three dimensions: the trapezoid rule on two
@@ -35,7 +34,7 @@ def gaussian_expectation(f: Integrand, dimension: int) -> tuple[Integral, Integr
     """
     with jax.enable_x64(True):
         if dimension == 0:
-            value = np.asarray(f(jnp.zeros((0, 1))))[..., 0]
+            value = np.asarray(np.asarray(f(jnp.zeros((0, 1))))[..., 0])
             return value, np.zeros_like(value)
         if dimension > max(_GRID):
             return _quasi_monte_carlo(f, dimension)
@@ -47,10 +46,10 @@ def gaussian_expectation(f: Integrand, dimension: int) -> tuple[Integral, Integr
         return value, error
 
 
-def _trapezoid(f: Integrand, dimension: int) -> tuple[Integral, Integral]:
+def _trapezoid(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
     # Different steps, not a shift: a kink that lies along the grid looks the same to a shifted one.
     value, check = (_weighted_sum(f, _tensor_nodes(*gaussian_axis(count), dimension)) for count in _GRID[dimension])
-    return value, np.abs(value - check)
+    return value, np.asarray(np.abs(value - check))
 
 
 def gaussian_axis(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -76,18 +75,18 @@ def _tensor_nodes(axis: np.ndarray, weight: np.ndarray, dimension: int) -> Itera
         yield axis[indices], weight[indices].prod(axis=0)
 
 
-def _weighted_sum(f: Integrand, nodes: Iterator[tuple[np.ndarray, np.ndarray]]) -> Integral:
-    return np.sum([np.asarray(f(jnp.asarray(points))) @ weights for points, weights in nodes], axis=0)
+def _weighted_sum(f: Integrand, nodes: Iterator[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    return np.asarray(np.sum([np.asarray(f(jnp.asarray(points))) @ weights for points, weights in nodes], axis=0))
 
 
-def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[Integral, Integral]:
+def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
     means = np.stack(
         [
             np.asarray(f(jnp.asarray(sobol_normals(dimension, _POINTS, seed)))).mean(axis=-1)
             for seed in range(_SCRAMBLINGS)
         ]
     )
-    return means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(_SCRAMBLINGS)
+    return np.asarray(means.mean(axis=0)), np.asarray(means.std(axis=0, ddof=1) / np.sqrt(_SCRAMBLINGS))
 
 
 def sobol_normals(dimension: int, points: int, seed: int) -> np.ndarray:

@@ -1,0 +1,149 @@
+"""The Gram reading against the dense one, in one run on this machine: `make bench`, or `python benchmarks/gram_against_dense.py`.
+
+Each row is measured in a process of its own, so that its peak memory is its own; both readings of a row run one after the
+other. The floor is what drawing the random numbers of a sample takes by itself (jax.random.normal, the same threads).
+Prints a Markdown table.
+"""
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from math import inf
+
+CASES = [
+    # activation, width, heads, gram samples, dense samples, the ratio to reach
+    ("clip", 64, 2, 2**22, 4096, None),
+    ("clip", 256, 2, 2**22, 512, 5_000),
+    ("clip", 1024, 2, 2**22, 32, 50_000),
+    ("clip", 256, 256, 2**17, 16, 10_000),
+    ("relu", 256, 2, 2**18, 512, 300),
+    ("relu", 1024, 2, 2**17, 32, 1_500),
+    ("clip", 10**6, 2, 2**22, 0, None),
+    ("clip", inf, 2, 2**22, 0, None),
+]
+
+
+def network(activation, heads):
+    import limitlaw as ll
+
+    return ll.Network(ll.Inputs(4, ll.clip(100.0) if activation == "clip" else activation), ll.Attention(heads=heads))
+
+
+def seconds_per_sample(net, samples, **options):
+    net.sample(1, observe="covariance", token=0, **options)
+    times = []
+    for seed in range(3):
+        start = time.perf_counter()
+        net.sample(samples, observe="covariance", token=0, seed=seed, **options)
+        times.append((time.perf_counter() - start) / samples)
+    return sorted(times)[1]
+
+
+def seconds_per_normal():
+    import jax
+
+    draw = jax.jit(lambda key: jax.random.normal(key, (2**18,)))
+    keys = list(jax.random.split(jax.random.key(0), 200))
+    draw(keys[0]).block_until_ready()
+    start = time.perf_counter()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda key: draw(key).block_until_ready(), keys))
+    return (time.perf_counter() - start) / (200 * 2**18)
+
+
+def random_numbers(activation, width, heads):
+    """Per sample: the length of h, the input Gram, and per head 4 normals and 2 chi-squares."""
+    gram = 0 if width == inf and activation != "clip" else 10 if activation == "clip" else 4 * width
+    return 1 + gram + 6 * heads
+
+
+def measure(index):
+    activation, width, heads, samples, dense_samples, _ = CASES[index]
+    net = network(activation, heads)
+    gram = seconds_per_sample(net, samples, width=width)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    floor = random_numbers(activation, width, heads) * seconds_per_normal()
+    dense = seconds_per_sample(net, dense_samples, width=width, reading="dense") if dense_samples else None
+    return {"gram": gram, "dense": dense, "peak": peak, "floor": floor}
+
+
+def in_a_process(*arguments):
+    output = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=True).stdout
+    return json.loads(output.splitlines()[-1])
+
+
+def start_up():
+    """Seconds to import, and to the first draws of the README's network, compilation included."""
+    start = time.perf_counter()
+    import limitlaw  # noqa: F401
+
+    imported = time.perf_counter()
+    network("clip", 2).sample(10_000, width=64)
+    return {"import": imported - start, "first": time.perf_counter() - imported}
+
+
+def lazy(width):
+    """Seconds per sample of the lazy reading and the peak memory of the process."""
+    net = network("relu", 2)
+    import limitlaw as ll
+
+    net = ll.Network(net.inputs, ll.Attention(heads=2, head_dim=64))
+    seconds = seconds_per_sample_lazy(net, width)
+    return {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def seconds_per_sample_lazy(net, width):
+    net.sample(1, width=width, reading="lazy")
+    start = time.perf_counter()
+    net.sample(32, width=width, reading="lazy")
+    return (time.perf_counter() - start) / 32
+
+
+def hardware():
+    try:
+        with open("/proc/cpuinfo") as info:
+            model = next(line.split(":")[1].strip() for line in info if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor()
+    return f"{model}, {os.cpu_count()} cores"
+
+
+def main():
+    import jax
+
+    commit = (
+        subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+        or "unknown"
+    )
+    print(f"{date.today()}, commit {commit}, {hardware()}, Python {platform.python_version()}, jax {jax.__version__}\n")
+    print("| inputs | n | H | dense, µs | gram, µs | ratio | to reach | gram, samples/s | floor, µs | peak, MiB |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for index, (activation, width, heads, _, _, reach) in enumerate(CASES):
+        row = in_a_process("measure", str(index))
+        dense = f"{1e6 * row['dense']:,.0f}" if row["dense"] else ""
+        ratio = f"{row['dense'] / row['gram']:,.0f}" if row["dense"] else ""
+        print(
+            f"| {activation} | {width} | {heads} | {dense} | {1e6 * row['gram']:.2f} | {ratio} | {f'{reach:,}' if reach else ''} "
+            f"| {1 / row['gram']:,.0f} | {1e6 * row['floor']:.2f} | {row['peak']:.0f} |",
+            flush=True,
+        )
+    up = in_a_process("start_up")
+    print(f"\nimport limitlaw: {up['import']:.2f} s; first 10,000 samples of the README example: {up['first']:.2f} s\n")
+    print("| lazy reading, relu, H = 2, d = 64: n | ms per sample | peak, MiB |\n|---|---|---|")
+    for width in (50_000, 100_000, 200_000):
+        row = in_a_process("lazy", str(width))
+        print(f"| {width:,} | {1e3 * row['seconds']:.0f} | {row['peak']:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        main()
+    else:
+        name, *rest = sys.argv[1:]
+        print(json.dumps({"measure": measure, "start_up": start_up, "lazy": lazy}[name](*map(int, rest))))

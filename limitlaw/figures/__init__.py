@@ -1,0 +1,3 @@
+from . import _convergence as convergence
+
+__all__ = ["convergence"]

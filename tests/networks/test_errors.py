@@ -1,0 +1,106 @@
+"""Bad input gets one sentence, before any work: the argument, the value, the remedy."""
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+import limitlaw as ll
+
+NET = ll.Network(ll.Inputs(4, "relu"), ll.Attention(heads=2))
+EYE = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: ll.Inputs(0), r"tokens=0: must be a positive integer"),
+        (lambda: ll.Inputs(2.5), r"tokens=2.5: must be a positive integer"),
+        (lambda: ll.Inputs("four"), r"tokens='four': must be a positive integer"),
+        (lambda: ll.Inputs(True), r"tokens=True"),
+        (lambda: ll.Inputs(inf), r"tokens=inf: must be a positive integer"),
+        (lambda: ll.Inputs(2, "swish"), r"activation='swish'.*'relu'"),
+        (lambda: ll.Inputs(2, 3), r"activation=3"),
+        (lambda: ll.Attention(heads=-1), r"heads=-1: must be a positive integer or inf"),
+        (lambda: ll.Attention(heads=1.5), r"heads=1.5"),
+        (lambda: ll.Attention(heads=nan), r"heads=nan"),
+        (lambda: ll.Attention(head_dim=0), r"head_dim=0: must be a positive integer or inf"),
+        (lambda: ll.Attention(head_dim="half"), r"head_dim='half'.*'split'"),
+        (lambda: ll.Attention(heads=inf, head_dim="split"), r"head_dim='split'.*finite heads"),
+        (lambda: ll.Attention(scale="log"), r"scale='log'.*'sqrt', 'linear'"),
+        (
+            lambda: ll.Attention(tie_qk=True),
+            r"tie_qk=True with scale='sqrt'.*grow like sqrt\(head_dim\).*scale='linear'",
+        ),
+        (lambda: ll.Attention(tie_qk="yes"), r"tie_qk='yes'"),
+        (lambda: ll.Attention(query_std=-1.0), r"query_std=-1.0: must be a finite number"),
+        (lambda: ll.Attention(out_std=nan), r"out_std=nan"),
+        (lambda: ll.Attention(mask="anti"), r"mask='anti'.*'causal'"),
+        (lambda: ll.Attention(mask=np.ones((2, 2))), r"mask is float64.*boolean"),
+        (lambda: ll.Attention(mask=np.ones((2, 3), bool)), r"mask.*\(2, 3\).*square"),
+        (lambda: ll.Attention(mask=np.array([[True, True], [False, False]])), r"mask: row 1 is empty"),
+        (lambda: ll.Network(ll.Inputs(3), ll.Attention(mask=EYE > 0)), r"mask has shape \(2, 2\).*3 tokens"),
+        (lambda: ll.GramInputs([[1, 2], [3, 4]]), r"K is not symmetric: K\[0, 1\] = 2 but K\[1, 0\] = 3"),
+        (lambda: ll.GramInputs([[1, 2], [2, 1]]), r"K is not positive semi-definite: its smallest eigenvalue is -1"),
+        (lambda: ll.GramInputs([[1, nan], [nan, 1]]), r"K\[0, 1\] is nan"),
+        (lambda: ll.GaussianInputs([[inf]]), r"K\[0, 0\] is inf"),
+        (lambda: ll.GramInputs([1, 2]), r"K has shape \(2,\)"),
+        (lambda: ll.GramInputs(np.ones((2, 3))), r"K has shape \(2, 3\).*square"),
+        (lambda: ll.GramInputs("K"), r"K='K': must be an array"),
+        (lambda: ll.GramInputs(EYE, mean=[1.0]), r"mean has shape \(1,\)"),
+        (lambda: ll.GramInputs(EYE, mean=[1.0, 1.0]), r"mean=.*eigenvalue -1"),
+        (lambda: ll.Network(ll.Attention(heads=2)), r"inputs=Attention\(heads=2\): a network starts with"),
+        (lambda: ll.Network(ll.Inputs(2), "attention"), r"layer='attention'"),
+        (lambda: NET.sample(0, width=8), r"samples=0: must be a positive integer"),
+        (lambda: NET.sample(1.5, width=8), r"samples=1.5"),
+        (lambda: NET.sample(5, width=0), r"width=0: must be a positive integer or inf"),
+        (lambda: NET.sample(5, width=7.5), r"width=7.5"),
+        (lambda: NET.sample(5, width=-inf), r"width=-inf"),
+        (lambda: NET.sample(5, width=8, seed=1.5), r"seed=1.5: must be an integer"),
+        (lambda: NET.sample(5, width=8, seed=-1), r"seed=-1"),
+        (lambda: NET.sample(5, width=8, seed="0"), r"seed='0'"),
+        (lambda: NET.sample(5, width=8, reading="exact"), r"reading='exact'.*'gram', 'lazy', 'dense'"),
+        (lambda: NET.sample(5, width=8, observe="mean"), r"observe='mean'.*'output'"),
+        (lambda: NET.sample(5, reading="dense"), r"reading='dense' at width=inf.*reading='gram'"),
+        (lambda: NET.sample(5, reading="lazy"), r"reading='lazy' at width=inf"),
+        (lambda: NET.sample(5, width=8, token=4), r"token=4: there are 4 tokens"),
+        (lambda: NET.sample(5, width=8, token=[0, -5]), r"token=-5"),
+        (lambda: NET.sample(5, width=8, token=[]), r"token=\[\]"),
+        (lambda: NET.sample(5, width=8, token=0.5), r"token=0.5"),
+        (lambda: NET.sample(5, width=8, token=0, observe="gram"), r"token=0 with observe='gram'"),
+        (lambda: NET.sample(10**12, width=8), r"samples=1000000000000.*max_memory=1073741824 .*fewer"),
+        (
+            lambda: NET.sample(5, width=8, reading="lazy", observe="covariance"),
+            r"observe='covariance' with reading='lazy'",
+        ),
+        (lambda: NET.sample(5, width=100_000, reading="dense"), r"samples=5.*GiB"),
+        (lambda: NET.law(width=8, token=[0, 1]), r"token=\[0, 1\]"),
+        (lambda: NET.law(width=8, samples=0), r"samples=0"),
+        (lambda: NET.law(width=8, accuracy=0), r"accuracy=0"),
+        (
+            lambda: ll.Network(ll.Inputs(2), ll.Attention(heads=3, head_dim="split")).sample(5, width=8),
+            r"width=8 is not divisible by heads=3",
+        ),
+        (lambda: ll.Network(ll.Inputs(2), ll.Attention(heads=inf)).sample(5, width=8), r"heads=inf at width=8"),
+        (
+            lambda: ll.Network(ll.Inputs(2), ll.Attention(heads=inf)).sample(5, observe="scores"),
+            r"observe='scores' with heads=inf",
+        ),
+        (lambda: ll.Network(ll.Inputs(2)).sample(5, width=8, observe="scores"), r"no attention layer"),
+        (
+            lambda: ll.Network(ll.Inputs(2), ll.Attention(head_dim=inf)).sample(5, width=8, reading="dense"),
+            r"head_dim=inf",
+        ),
+        (lambda: ll.Network(ll.GramInputs(np.eye(3))).sample(5, width=2), r"width=2: GramInputs has tokens of rank 3"),
+        (lambda: ll.Network(ll.GramInputs(EYE, mean=[0, 0])).sample(5, width=2), r"rank 3 \(the mean counts for one\)"),
+        (lambda: ll.Network(ll.GramInputs(EYE), ll.Attention()).program(), r"GramInputs cannot be lowered"),
+        (lambda: ll.Network(ll.Inputs(2), ll.Attention(heads=inf)).program(), r"heads=inf\) cannot be lowered"),
+        (
+            lambda: ll.Network(ll.Inputs(2), ll.Attention(tie_qk=True, scale="linear")).program(),
+            r"tie_qk=True\) cannot be lowered",
+        ),
+    ],
+)
+def test_refusals(make, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        make()

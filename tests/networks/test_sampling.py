@@ -1,0 +1,97 @@
+import subprocess
+import sys
+from math import inf
+
+import numpy as np
+import pytest
+
+import limitlaw as ll
+from limitlaw.networks import _gram
+
+NET = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))
+
+
+@pytest.mark.parametrize(
+    "inputs", [ll.Inputs(4, ll.clip(100.0)), ll.Inputs(4, "relu"), ll.GramInputs(np.eye(4))], ids=repr
+)
+def test_one_compilation_serves_every_width_and_every_scale(inputs, monkeypatch):
+    traces = []
+    rule = _gram.gram.rules[ll.Attention]
+    monkeypatch.setitem(_gram.gram.rules, ll.Attention, lambda *args: traces.append(1) or rule(*args))
+    for width in (16, 64, 1024, 10_000, inf):
+        for std in (1.0, 2.5):
+            net = ll.Network(inputs, ll.Attention(heads=3, query_std=std, head_dim=32 if std > 1 else 7))
+            net.sample(10, width=width, seed=3)
+    # traced once to know the shape of a draw and once to compile, for the single structure
+    assert len(traces) <= 2
+
+
+SMALL = ll.Network(ll.GaussianInputs(np.eye(2)), ll.Attention())
+
+
+@pytest.mark.parametrize(
+    "reading, observe",
+    [("gram", "output"), ("gram", "scores"), ("dense", "gram"), ("lazy", "output"), ("lazy", "gram")],
+)
+def test_a_draw_depends_on_seed_and_index_alone(reading, observe):
+    few = SMALL.sample(20, width=8, seed=4, reading=reading, observe=observe)
+    many = SMALL.sample(30_000, width=8, seed=4, reading=reading, observe=observe)
+    assert np.array_equal(few, many[:20])
+    assert not np.array_equal(few, SMALL.sample(20, width=8, seed=5, reading=reading, observe=observe))
+
+
+def test_shapes_are_those_of_the_contract():
+    assert SMALL.sample(5, width=8).shape == (5,)
+    assert SMALL.sample(5, width=8, token=-1).shape == (5,)
+    assert SMALL.sample(5, width=8, observe="gram").shape == (5, 2, 2)
+    assert SMALL.sample(5, width=8, observe="scores").shape == (5, 1, 2, 2)
+    assert SMALL.sample(5, width=8, observe="scores", token=1).shape == (5, 1, 2)
+    assert SMALL.sample(5, width=8, observe="covariance").shape == (5, 2, 2)
+    assert SMALL.sample(5, width=8, observe="covariance", token=1).shape == (5,)
+    y = SMALL.sample(5, width=8, token=[1, 0, 1])
+    assert y.shape == (5, 3)
+    assert np.array_equal(y[:, 0], y[:, 2])
+    assert y.dtype == np.float32
+
+
+def test_width_is_infinite_unless_given():
+    assert NET.width == inf
+    assert np.array_equal(NET.sample(100), NET.sample(100, width=inf))
+
+
+def test_networks_print_as_they_are_written():
+    net = ll.Network(ll.Inputs(4, "relu"), ll.Attention(heads=2, mask="causal"), ll.Attention(heads=inf, head_dim=64))
+    assert (
+        repr(net)
+        == "Network(Inputs(tokens=4, activation=relu), Attention(heads=2, mask='causal'), Attention(heads=inf, head_dim=64))"
+    )
+
+
+def test_law_meets_its_stated_accuracy():
+    law = NET.law(width=64, accuracy=1e-3)
+    assert law.var().stderr < 1e-3 * law.var()
+    assert law.kurtosis().stderr < 1e-2 * (1 + law.kurtosis())
+    assert NET.law(width=64, samples=1000).variances.size == 1000
+
+
+def test_memory_stays_bounded_whatever_the_samples():
+    """Peak memory of twenty million draws beyond that of ten: the result (80 MB) and the blocks in flight."""
+    program = (
+        "import resource, limitlaw as ll\n"
+        "net = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))\n"
+        "net.sample(10, width=64)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "net.sample(20_000_000, width=64)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    kilobytes = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    assert kilobytes < 250_000
+
+
+def test_the_core_imports_without_the_packages_of_the_command_line():
+    program = (
+        "import sys, limitlaw\n"
+        "heavy = {'matplotlib', 'typer', 'rich', 'scipy.stats', 'xarray', 'torch'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
