@@ -20,30 +20,49 @@ lowering = Reading("lowering")
 
 @dataclass(frozen=True)
 class Lowered:
-    """A program, the vectors of its last stream, the scores `[head][query][key]` of its last attention layer."""
+    """A program with what can be observed of it."""
 
     program: Program
-    tokens: list[Vector]
-    scores: list[list[list[Scalar]]]
+    tokens: list[Vector]  # of the last stream
+    outputs: list[Vector]  # whose coordinate 0 is the output: the tokens, or a read-out where they are inputs
+    scores: list[list[list[Scalar]]]  # [head][query][key] of the last attention layer
     head_spaces: dict[str, Attention]
 
 
 def lower(net: Any) -> Lowered:
-    """The Netsor program of a network."""
-    program = Program()
-    tokens: list[Vector] = lowering(net.inputs, program)
-    scores: list[list[list[Scalar]]] = []
-    attentions = [layer for layer in net.layers if isinstance(layer, Attention)]
-    spaces: dict[str, Attention] = {}
-    for number, layer in enumerate(net.layers, 1):
-        mark = f"{number}." if len(net.layers) > 1 else ""
-        if isinstance(layer, Attention):
-            space = "head" if len(attentions) == 1 else f"head{number}"
-            spaces[space] = layer
-            tokens, scores = lowering(layer, program, tokens, space, mark)
-        else:
-            tokens = lowering(layer, program, tokens, mark)
-    return Lowered(program, tokens, scores, spaces)
+    """The Netsor program of a network; equal networks share one, and so what is compiled for it."""
+    leaves, structure = jax.tree.flatten(net)
+    known = (structure, tuple(x.tobytes() if isinstance(x, np.ndarray) else x for x in leaves))
+    if known not in _LOWERED:
+        while len(_LOWERED) >= _REMEMBERED:
+            _LOWERED.pop(next(iter(_LOWERED)))
+        _LOWERED[known] = _lower(net)
+    return _LOWERED[known]
+
+
+_LOWERED: dict[Any, Lowered] = {}
+_REMEMBERED = 64
+
+
+def _lower(net: Any) -> Lowered:
+    with Program() as program:
+        tokens: list[Vector] = lowering(net.inputs, program)
+        scores: list[list[list[Scalar]]] = []
+        attentions = [layer for layer in net.layers if isinstance(layer, Attention)]
+        spaces: dict[str, Attention] = {}
+        for number, layer in enumerate(net.layers, 1):
+            mark = f"{number}." if len(net.layers) > 1 else ""
+            if isinstance(layer, Attention):
+                space = "head" if len(attentions) == 1 else f"head{number}"
+                spaces[space] = layer
+                tokens, scores = lowering(layer, program, tokens, space, mark)
+            else:
+                tokens = lowering(layer, program, tokens, mark)
+        outputs = tokens
+        if not net.layers:
+            read_out = program.matrix("R")
+            outputs = [read_out @ x for x in tokens]
+    return Lowered(program, tokens, outputs, scores, spaces)
 
 
 @lowering.rule(Inputs)
@@ -149,11 +168,7 @@ def sampler(net: Any, width: int, observe: str, rows: tuple[int, ...] | None) ->
     if observe == "gram":
         return program_sampler(tuple(lowered.tokens), dims, "lazy", outer)
     if observe == "output":
-        targets = [lowered.tokens[i] for i in picked]
-        if not net.layers:  # inputs alone are observed through a read-out: a row of a fresh matrix
-            read_out = lowered.program.matrix("R")
-            targets = [read_out @ x for x in targets]
-        return program_sampler(tuple(targets), dims, "lazy", None)
+        return program_sampler(tuple(lowered.outputs[i] for i in picked), dims, "lazy", None)
     wanted = tuple(p for head in lowered.scores for i in picked for p in head[i])
     flat = program_sampler(wanted, dims, "lazy", None)
     shape = (flat.size, len(lowered.scores), len(picked), net.tokens)

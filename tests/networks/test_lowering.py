@@ -83,3 +83,19 @@ def test_stacked_layers_lower_but_lie_beyond_the_theorem():
     assert "outside Theorem 3.1, inside its deep extension" in str(lowered.program)
     with pytest.raises(ll.netsor.AssumptionError, match=r"line \d+, .* depends on scores.*limitlaw.Network"):
         lowered.program.limit(lowered.tokens[0])
+
+
+def test_equal_networks_share_a_program_and_different_ones_do_not():
+    def program(**options):
+        return lower(ll.Network(ll.GaussianInputs(np.eye(2)), ll.Attention(**options))).program
+
+    assert program(mask=np.eye(2, dtype=bool)) is program(mask=np.eye(2, dtype=bool))
+    different = [
+        program(),
+        program(mask="causal"),
+        program(mask=np.eye(2, dtype=bool)),
+        program(query_std=2.0),
+        program(heads=2),
+    ]
+    assert len({id(p) for p in different}) == len(different)
+    assert lower(ll.Network(ll.GaussianInputs(2 * np.eye(2)), ll.Attention())).program is not program()
