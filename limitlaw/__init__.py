@@ -1,23 +1,11 @@
-from . import laws as laws
-from . import netsor as netsor
+from . import laws as laws, netsor as netsor
 from .networks import (
     Attention as Attention,
-)
-from .networks import (
     GaussianInputs as GaussianInputs,
-)
-from .networks import (
     GramInputs as GramInputs,
-)
-from .networks import (
     Inputs as Inputs,
-)
-from .networks import (
     Network as Network,
 )
-from .numerics import Activation as Activation
-from .numerics import Estimate as Estimate
-from .numerics import activation as activation
-from .numerics import clip as clip
+from .numerics import Activation as Activation, Estimate as Estimate, activation as activation, clip as clip
 
 __version__ = "0.1.0"

@@ -2,10 +2,13 @@
 
 import numbers
 from collections.abc import Iterable
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
+
+_LARGEST_INTEGER = 2**53
+_LARGEST = 1e9  # products of a few such numbers fit float32
 
 
 def positive_integer(name: str, value: Any, *, infinite: bool = False) -> int | float:
@@ -15,8 +18,12 @@ def positive_integer(name: str, value: Any, *, infinite: bool = False) -> int | 
         raise TypeError(f"{name}={value!r}: must be {allowed}.")
     if infinite and value == inf:
         return inf
-    if not isfinite(value) or value != int(value) or value < 1:
+    if value != value or value in (inf, -inf) or value != int(value) or value < 1:
         raise ValueError(f"{name}={value!r}: must be {allowed}.")
+    if value > _LARGEST_INTEGER:
+        raise ValueError(
+            f"{name}={value!r}: is beyond 2^53{', where inf is as good' if infinite else ''}; use a smaller number."
+        )
     return int(value)
 
 
@@ -24,15 +31,15 @@ def non_negative(name: str, value: Any) -> float:
     """`value` as a finite float of at least 0."""
     if not _is_number(value):
         raise TypeError(f"{name}={value!r}: must be a finite number, at least 0.")
-    if not isfinite(value) or value < 0:
-        raise ValueError(f"{name}={value!r}: must be a finite number, at least 0.")
+    if not 0 <= value <= _LARGEST:
+        raise ValueError(f"{name}={value!r}: must be a finite number, at least 0 and at most {_LARGEST:g}.")
     return float(value)
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """`value` if it is among `choices`."""
     choices = list(choices)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}={value!r}: there is no such {name}; use one of {', '.join(map(repr, choices))}.")
     return value
 
@@ -66,6 +73,10 @@ def finite_array(name: str, value: Any, ndim: int) -> np.ndarray:
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name}[{', '.join(map(str, where))}] is {array[where]}: every entry must be finite.")
+    if np.abs(array).max(initial=0.0) > _LARGEST:
+        raise ValueError(
+            f"{name} has an entry of size {np.abs(array).max():g}: beyond {_LARGEST:g} the draws would overflow; rescale it."
+        )
     return array
 
 
@@ -90,12 +101,6 @@ def psd_matrix(name: str, value: Any) -> np.ndarray:
             f"Clip its negative eigenvalues to 0, or build it as X @ X.T / n."
         )
     return matrix
-
-
-def matrix_rank(matrix: np.ndarray) -> int:
-    """The rank of a PSD matrix, to the precision that `psd_matrix` accepts."""
-    eigenvalues = np.linalg.eigvalsh(matrix)
-    return int((eigenvalues > 1e-6 * max(eigenvalues[-1], 1e-300)).sum())
 
 
 def _is_number(value: Any, kind: type = numbers.Real) -> bool:

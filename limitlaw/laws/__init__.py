@@ -1,3 +1,2 @@
 from ._pushforward import Pushforward as Pushforward
-from ._scale_mixture import Gaussian as Gaussian
-from ._scale_mixture import ScaleMixture as ScaleMixture
+from ._scale_mixture import Gaussian as Gaussian, ScaleMixture as ScaleMixture

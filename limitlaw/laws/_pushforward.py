@@ -1,6 +1,8 @@
 """The image of a Gaussian under a known map."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,8 @@ class Pushforward:
 
     `transform` maps points `(dimension, N)` to values `(N,)`, or `(k, N)` for a joint law, in float64. Moments are
     Gaussian integrals (quadrature up to three dimensions, quasi-Monte Carlo above), each with its error.
-    `quadrature_error` is the largest error among the numbers that define the transform.
+    `quadrature_error` is the largest error among the numbers that define the transform, and `replicates` makes laws with
+    those numbers moved by their errors: what they do to a moment is part of its standard error.
 
     !!! Example
 
@@ -29,11 +32,17 @@ class Pushforward:
     """
 
     def __init__(
-        self, transform: Callable[[jax.Array], jax.Array], dimension: int, *, quadrature_error: float = 0.0
+        self,
+        transform: Callable[[jax.Array], jax.Array],
+        dimension: int,
+        *,
+        quadrature_error: float = 0.0,
+        replicates: Callable[[], "list[Pushforward]"] = list,
     ) -> None:
         self.transform = transform
         self.dimension = dimension
         self.quadrature_error = quadrature_error
+        self._replicates = functools.cache(replicates)
         with jax.enable_x64(True):
             self.event_shape = jax.eval_shape(transform, jax.ShapeDtypeStruct((dimension, 1), jnp.float64)).shape[:-1]
 
@@ -42,17 +51,15 @@ class Pushforward:
 
     def mean(self) -> Estimate | np.ndarray:
         """The mean: an `Estimate`, or an array for a joint law (its error by `error("mean")`)."""
-        value, error = gaussian_expectation(self.transform, self.dimension)
-        return value if self.event_shape else _settled(value, error)
+        return self._moment("mean")
 
     def cov(self) -> np.ndarray:
-        """The covariance matrix of a joint law."""
-        return self._cov()[0]
+        """The covariance matrix of a joint law; its error by `error("cov")`."""
+        return self._covariance()[0]
 
     def var(self) -> Estimate | np.ndarray:
         """The variance: an `Estimate`, or an array for a joint law (its error by `error("var")`)."""
-        value, error = self._central((2,))
-        return value[0] if self.event_shape else _settled(value[0], error[0])
+        return self._moment("var")
 
     def std(self) -> Estimate | np.ndarray:
         """The standard deviation."""
@@ -61,21 +68,24 @@ class Pushforward:
 
     def kurtosis(self) -> Estimate | np.ndarray:
         """Excess kurtosis, `E (y - m)^4 / var^2 - 3`."""
-        value, error = self._kurtosis()
-        return value if self.event_shape else _settled(value, error)
+        return self._moment("kurtosis")
 
     def error(self, what: str) -> np.ndarray:
-        """The standard error of `mean`, `var`, `cov` or `kurtosis` of a joint law."""
-        _arguments.one_of("what", what, ["mean", "var", "cov", "kurtosis"])
-        if what == "mean":
-            return gaussian_expectation(self.transform, self.dimension)[1]
-        if what == "cov":
-            return self._cov()[1]
-        return self._kurtosis()[1] if what == "kurtosis" else self._central((2,))[1][0]
+        """The standard error of "mean", "var", "cov" or "kurtosis", in the shape of that."""
+        compute = self._integrals[_arguments.one_of("what", what, self._integrals)]
+        value, error = compute(self)
+        if not self.quadrature_error:
+            return error
+        moved = [compute(law)[0] - value for law in self._replicates()]
+        return np.hypot(error, np.sqrt(np.mean(np.square(moved), axis=0))) if moved else error
+
+    def _moment(self, what: str) -> Estimate | np.ndarray:
+        value = self._integrals[what](self)[0]
+        return value if self.event_shape else _settled(float(value), float(self.error(what)))
 
     def sample(self, shape: int | tuple[int, ...] = (), *, seed: int = 0) -> np.ndarray:
         """Independent draws, float64: `shape`, followed by `(k,)` for a joint law."""
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = tuple(shape) if isinstance(shape, Sequence) else (int(shape),)
         rng = np.random.default_rng(_arguments.seed(seed))
         count = int(np.prod(shape))
         parts = []
@@ -87,14 +97,21 @@ class Pushforward:
             np.concatenate(parts).reshape(*shape, *self.event_shape) if parts else np.empty((*shape, *self.event_shape))
         )
 
+    def _mean(self) -> tuple[np.ndarray, np.ndarray]:
+        return gaussian_expectation(self.transform, self.dimension)
+
     def _central(self, orders: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        mean = gaussian_expectation(self.transform, self.dimension)[0][..., None]
+        mean = self._mean()[0][..., None]
         return gaussian_expectation(
             lambda xi: jnp.stack([(self.transform(xi) - mean) ** order for order in orders]), self.dimension
         )
 
-    def _cov(self) -> tuple[np.ndarray, np.ndarray]:
-        mean = gaussian_expectation(self.transform, self.dimension)[0][..., None]
+    def _variance(self) -> tuple[np.ndarray, np.ndarray]:
+        value, error = self._central((2,))
+        return np.asarray(value[0]), np.asarray(error[0])
+
+    def _covariance(self) -> tuple[np.ndarray, np.ndarray]:
+        mean = self._mean()[0][..., None]
 
         def products(xi: jax.Array) -> jax.Array:
             centred = jnp.atleast_2d(self.transform(xi) - mean)
@@ -102,15 +119,21 @@ class Pushforward:
 
         return gaussian_expectation(products, self.dimension)
 
-    def _kurtosis(self) -> tuple[np.ndarray, np.ndarray]:
+    def _excess_kurtosis(self) -> tuple[np.ndarray, np.ndarray]:
         (var, fourth), (var_error, fourth_error) = self._central((2, 4))
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.where(var > 0, fourth / var**2 - 3, 0.0)
             error = np.where(var > 0, np.hypot(fourth_error / var**2, 2 * fourth * var_error / var**3), 0.0)
         return value, error
 
+    _integrals: ClassVar[dict[str, Callable[[Any], tuple[np.ndarray, np.ndarray]]]] = {
+        "mean": _mean,
+        "var": _variance,
+        "cov": _covariance,
+        "kurtosis": _excess_kurtosis,
+    }
 
-def _settled(value: np.ndarray, error: np.ndarray) -> Estimate:
+
+def _settled(value: float, error: float) -> Estimate:
     """Quadrature that agrees to rounding has converged, and says so."""
-    converged = error <= 1e-9 * max(1.0, abs(float(value)))
-    return Estimate(float(value), 0.0 if converged else float(error))
+    return Estimate(value, 0.0 if error <= 1e-9 * max(1.0, abs(value)) else error)

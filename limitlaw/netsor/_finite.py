@@ -9,10 +9,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..numerics import Block, largest_power_of_two
+from ..numerics import Block, largest_power_of_two, narrow_root
 from ._program import Initials, MatMul, Matrix, Nonlin, Scalar, Score, Value, Vector, coordinatewise, needed_lines
 
 _BLOCK_FLOATS = 2**23  # numbers that one block holds at a time
@@ -81,9 +80,8 @@ def execute(targets: tuple[Value, ...], dims: dict[str, int], products: Products
         line, key_line = program.lines[number], jax.random.fold_in(key, number)
         match line:
             case Initials(outputs, mean, cov):
-                eigenvalues, eigenvectors = np.linalg.eigh(cov)
-                root = jnp.asarray(eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0)), jnp.float32)
-                normals = jax.random.normal(key_line, (len(outputs), dims[outputs[0].space]))
+                root = jnp.asarray(narrow_root(cov), jnp.float32)
+                normals = jax.random.normal(key_line, (root.shape[1], dims[outputs[0].space]))
                 values.update(zip(outputs, root @ normals + jnp.asarray(mean, jnp.float32)[:, None], strict=True))
             case MatMul(output, matrix, vector):
                 values[output] = products(matrix, values[vector], key_line, dims)

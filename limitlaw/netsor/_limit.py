@@ -4,7 +4,7 @@ MatMul outputs and initial vectors (here: *Gaussian vectors*) become jointly Gau
 independent of every `Z`, and Nonlin outputs are functions of both. All that has to be computed are second moments.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..laws import Gaussian, Pushforward
-from ..numerics import Activation, Estimate, gaussian_axis, gaussian_expectation, sobol_normals
+from ..numerics import Activation, Estimate, gaussian_axis, gaussian_expectation, narrow_root, sobol_normals
 from ._program import (
     AssumptionError,
     Initials,
@@ -26,82 +26,100 @@ from ._program import (
     needed_lines,
 )
 
-_INNER_GRID = {1: (1024, 947), 2: (128, 113)}  # nodes per axis for the conditional expectations of `average`
+_INNER_GRID = {
+    1: (1024, 947),
+    2: (128, 113),
+}  # nodes per axis of the conditional expectations of `average`, and of a check
 _INNER_POINTS = 2**13
 _INNER_BUDGET = 2**21  # numbers per vector held at a time
-_RANK = 1e-10  # eigenvalues below this share of the largest are rounding
+_ROUNDING = 1e-11  # quadrature that agrees to this has converged
+_REPLICATES = 6
 
 
 def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforward:
     """The limiting law of coordinates of vectors and of scores, jointly."""
     _check_inside_theorem(targets)
     moments = Moments()
+    moments.fill(targets)
     if single and not isinstance(_line(targets[0]), Nonlin):
-        mean, (var, error) = moments.mean(targets[0]), moments.covariance(targets[0], targets[0])
-        return Gaussian(mean, Estimate(var, error))
-    source = GaussianSource(moments, targets)
+        root = targets[0]
+        mean, var = moments.mean(root), moments.covariance(root, root)
+        others = [m.covariance(root, root) for m in moments.replicates(targets)]
+        return Gaussian(mean, Estimate(var, _spread(var, others)))
 
-    def transform(xi: jax.Array) -> jax.Array:
-        values = source.values(xi)
-        rows = [jnp.broadcast_to(evaluate(t, values), xi.shape[-1:]) for t in targets]
-        return rows[0] if single else jnp.stack(rows)
+    def law(moments: Moments) -> Pushforward:
+        source = GaussianSource(moments, targets)
 
-    return Pushforward(transform, source.dimension, quadrature_error=moments.largest_error)
+        def transform(xi: jax.Array) -> jax.Array:
+            values = source.values(xi)
+            rows = [jnp.broadcast_to(evaluate(t, values), xi.shape[-1:]) for t in targets]
+            return rows[0] if single else jnp.stack(rows)
+
+        return Pushforward(
+            transform,
+            source.dimension,
+            quadrature_error=moments.largest_error,
+            replicates=lambda: [law(m) for m in moments.replicates(targets)],
+        )
+
+    return law(moments)
 
 
 def average_law(psi: Callable[..., Any], targets: tuple[Value, ...]) -> Pushforward:
     """The law of `E[psi(targets) | scores]`."""
     _check_inside_theorem(targets)
     moments = Moments()
-    source = GaussianSource(moments, targets)
+    moments.fill(targets)
     vectors = [isinstance(t, Vector) for t in targets]
 
-    def conditional_mean(nodes: np.ndarray, weights: np.ndarray) -> Callable[[jax.Array], jax.Array]:
-        inner = source.vector_values(jnp.asarray(nodes))
+    def law(moments: Moments, replicate: int) -> Pushforward:
+        source = GaussianSource(moments, targets)
+        nodes, weights = _inner_rule(source.vector_dimension, replicate)
 
         def one(score_normals: jax.Array) -> jax.Array:
-            values = inner | source.score_values(score_normals)
+            values = source.vector_values(jnp.asarray(nodes)) | source.score_values(score_normals)
             results = coordinatewise(psi, [evaluate(t, values) for t in targets], vectors)
             return results @ jnp.asarray(weights)
 
         def transform(xi: jax.Array) -> jax.Array:
             return jax.lax.map(one, xi.T, batch_size=max(_INNER_BUDGET // len(weights), 1))
 
-        return transform
+        def replicates() -> list[Pushforward]:
+            shaken = moments.replicates(targets) or [moments] * (0 if source.vector_dimension == 0 else _REPLICATES)
+            return [law(m, i) for i, m in enumerate(shaken, 1)]
 
+        inner_error = 0.0
+        if replicate == 0 and source.vector_dimension:
+            inner_error = _largest_gap(transform, law(moments, 1).transform, source.score_dimension)
+        return Pushforward(
+            transform,
+            source.score_dimension,
+            quadrature_error=max(moments.largest_error, inner_error),
+            replicates=replicates,
+        )
+
+    return law(moments, 0)
+
+
+def _largest_gap(
+    first: Callable[[jax.Array], jax.Array], second: Callable[[jax.Array], jax.Array], dimension: int
+) -> float:
     with jax.enable_x64(True):
-        rules = _inner_rules(source.vector_dimension)
-        transform = conditional_mean(*rules[0])
-        error = moments.largest_error
-        if len(rules) > 1:
-            probes = (
-                jnp.asarray(sobol_normals(source.score_dimension, 16, seed=1))
-                if source.score_dimension
-                else jnp.zeros((0, 1))
-            )
-            gap = jnp.abs(transform(probes) - conditional_mean(*rules[1])(probes)).max()
-            error = max(error, float(gap))
-    return Pushforward(_in_x64(transform), source.score_dimension, quadrature_error=error)
+        probes = jnp.asarray(sobol_normals(dimension, 16, seed=1)) if dimension else jnp.zeros((0, 1))
+        return float(jnp.abs(first(probes) - second(probes)).max())
 
 
-def _in_x64(transform: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
-    def inside(xi: jax.Array) -> jax.Array:
-        with jax.enable_x64(True):
-            return transform(xi)
-
-    return inside
+def _spread(value: float, others: list[float]) -> float:
+    return float(np.sqrt(np.mean([(other - value) ** 2 for other in others]))) if others else 0.0
 
 
-def _inner_rules(dimension: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Nodes `(dimension, N)` and weights: two rules of one kind, so that their difference shows the error."""
+def _inner_rule(dimension: int, replicate: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes `(dimension, N)` and weights; another replicate is another rule of the same kind."""
     if dimension == 0:
-        return [(np.zeros((0, 1)), np.ones(1))]
+        return np.zeros((0, 1)), np.ones(1)
     if dimension > max(_INNER_GRID):
-        return [
-            (sobol_normals(dimension, _INNER_POINTS, seed), np.full(_INNER_POINTS, 1 / _INNER_POINTS))
-            for seed in (0, 1)
-        ]
-    return [_tensor_rule(*gaussian_axis(count), dimension) for count in _INNER_GRID[dimension]]
+        return sobol_normals(dimension, _INNER_POINTS, seed=replicate), np.full(_INNER_POINTS, 1 / _INNER_POINTS)
+    return _tensor_rule(*gaussian_axis(_INNER_GRID[dimension][replicate > 0]), dimension)
 
 
 def _tensor_rule(axis: np.ndarray, weight: np.ndarray, dimension: int) -> tuple[np.ndarray, np.ndarray]:
@@ -151,55 +169,69 @@ class GaussianSource:
 
 def roots_of(value: Value) -> tuple[Value, ...]:
     """The Gaussian vectors and scores that a value is a coordinatewise function of."""
-    line = _line(value)
-    if not isinstance(line, Nonlin):
-        return (value,)
-    return tuple(dict.fromkeys(r for a in line.arguments for r in roots_of(a)))
+    return value.roots or (value,)
 
 
 class Moments:
-    """First and second moments of limits, computed once each, with the largest quadrature error met."""
+    """First and second moments of limits, computed once each, with the largest quadrature error met.
 
-    def __init__(self) -> None:
+    With a `rng`, every number that is not exact is moved by its error times a normal: what such replicates make of the
+    numbers downstream shows how far those can be trusted.
+    """
+
+    def __init__(self, rng: np.random.Generator | None = None) -> None:
         self.largest_error = 0.0
-        self._second: dict[tuple[Value, Value], tuple[float, float]] = {}
+        self._rng = rng
+        self._second: dict[tuple[Value, Value], float] = {}
         self._first: dict[Value, float] = {}
+
+    def fill(self, targets: tuple[Value, ...]) -> None:
+        """Compute what the targets need, line by line, so that no recursion is deeper than a line."""
+        lines = targets[0].program.lines
+        for number in needed_lines(targets):
+            line = lines[number]
+            if isinstance(line, MatMul | Score):
+                self.covariance(line.output, line.output)
+        GaussianSource(self, targets)
+
+    def replicates(self, targets: tuple[Value, ...]) -> list["Moments"]:
+        """Independent perturbations; none where every number is exact."""
+        if self.largest_error == 0.0:
+            return []
+        shaken = [Moments(np.random.default_rng(seed)) for seed in range(_REPLICATES)]
+        for moments in shaken:
+            moments.fill(targets)
+        return shaken
 
     def mean(self, root: Value) -> float:
         """Of a Gaussian vector or a score: only initial vectors have one."""
         line = _line(root)
         return float(line.mean[line.outputs.index(root)]) if isinstance(line, Initials) else 0.0
 
-    def covariance(self, a: Value, b: Value) -> tuple[float, float]:
-        """Of two Gaussian vectors or two scores, with its error."""
+    def covariance(self, a: Value, b: Value) -> float:
+        """Of two Gaussian vectors or two scores."""
         match _line(a), _line(b):
             case (Initials() as first, Initials() as second) if first is second:
-                return float(first.cov[first.outputs.index(a), first.outputs.index(b)]), 0.0
+                return float(first.cov[first.outputs.index(a), first.outputs.index(b)])
             case (MatMul() as first, MatMul() as second) if first.matrix is second.matrix:
-                value, error = self.second_moment(first.vector, second.vector)
-                return first.matrix.var * value, first.matrix.var * error
+                return first.matrix.var * self.second_moment(first.vector, second.vector)
             case (Score() as first, Score() as second) if first.scale == second.scale == "sqrt":
-                left, left_error = self.covariance(first.left, second.left)
-                right, right_error = self.covariance(first.right, second.right)
-                return left * right, abs(left) * right_error + abs(right) * left_error
-        return 0.0, 0.0
+                return self.covariance(first.left, second.left) * self.covariance(first.right, second.right)
+        return 0.0
 
-    def joint(self, roots: list[Value] | list[Vector] | list[Scalar]) -> tuple[np.ndarray, np.ndarray]:
+    def joint(self, roots: Sequence[Value]) -> tuple[np.ndarray, np.ndarray]:
         """The mean and a root (as narrow as the rank) of the covariance of Gaussian vectors or of scores."""
         if not roots:
             return np.zeros(0), np.zeros((0, 0))
-        cov = np.array([[self.covariance(a, b)[0] for b in roots] for a in roots])
-        eigenvalues, eigenvectors = np.linalg.eigh(cov)
-        alive = eigenvalues > _RANK * max(eigenvalues[-1], 1e-300)
-        return np.array([self.mean(r) for r in roots]), eigenvectors[:, alive] * np.sqrt(eigenvalues[alive])
+        cov = np.array([[self.covariance(a, b) for b in roots] for a in roots])
+        return np.array([self.mean(r) for r in roots]), narrow_root(cov, floor=1e-10)
 
-    def second_moment(self, x: Value, y: Value) -> tuple[float, float]:
-        """`E Z^x Z^y`, with its error."""
+    def second_moment(self, x: Value, y: Value) -> float:
+        """`E Z^x Z^y`."""
         if (y, x) in self._second:
             return self._second[y, x]
         if (x, y) not in self._second:
             self._second[x, y] = self._compute_second_moment(x, y)
-            self.largest_error = max(self.largest_error, self._second[x, y][1])
         return self._second[x, y]
 
     def first_moment(self, x: Value) -> float:
@@ -207,22 +239,17 @@ class Moments:
         if not isinstance(_line(x), Nonlin):
             return self.mean(x)
         if x not in self._first:
-            value, error = self._expectation((x,), lambda value: value)
-            self.largest_error = max(self.largest_error, error)
-            self._first[x] = value
+            self._first[x] = self._expectation((x,), lambda value: value)
         return self._first[x]
 
-    def _compute_second_moment(self, x: Value, y: Value) -> tuple[float, float]:
+    def _compute_second_moment(self, x: Value, y: Value) -> float:
         line_x, line_y = _line(x), _line(y)
         if not isinstance(line_x, Nonlin) and not isinstance(line_y, Nonlin):
-            value, error = self.covariance(x, y)
-            return value + self.mean(x) * self.mean(y), error
-        if all(self.covariance(a, b)[0] == 0.0 for a in roots_of(x) for b in roots_of(y)):
-            return self.first_moment(x) * self.first_moment(y), 0.0
+            return self.covariance(x, y) + self.mean(x) * self.mean(y)
+        if all(self.covariance(a, b) == 0.0 for a in roots_of(x) for b in roots_of(y)):
+            return self.first_moment(x) * self.first_moment(y)
         closed = self._closed_form(line_x, line_y)
-        if closed is not None:
-            return closed, 0.0
-        return self._expectation((x, y), lambda a, b: a * b)
+        return self._expectation((x, y), lambda a, b: a * b) if closed is None else closed
 
     def _closed_form(self, x: Any, y: Any) -> float | None:
         """The dual activation, for one activation of two centred Gaussians."""
@@ -234,18 +261,25 @@ class Moments:
         (u,), (v,) = x.vectors, y.vectors
         if isinstance(_line(u), Nonlin) or isinstance(_line(v), Nonlin) or self.mean(u) or self.mean(v):
             return None
-        a, b, c = (np.float64(self.covariance(*pair)[0]) for pair in ((u, u), (v, v), (u, v)))
+        a, b, c = (np.float64(self.covariance(*pair)) for pair in ((u, u), (v, v), (u, v)))
         return float(phi.dual(a, b, c))
 
-    def _expectation(self, values: tuple[Value, ...], combine: Callable[..., Any]) -> tuple[float, float]:
+    def _expectation(self, values: tuple[Value, ...], combine: Callable[..., Any]) -> float:
         source = GaussianSource(self, values)
 
         def integrand(xi: jax.Array) -> jax.Array:
             known = source.values(xi)
             return jnp.broadcast_to(combine(*[evaluate(v, known) for v in values]), xi.shape[-1:])
 
-        value, error = gaussian_expectation(integrand, source.dimension)
-        return float(value), float(error)
+        value, error = map(float, gaussian_expectation(integrand, source.dimension))
+        if not np.isfinite(value):
+            raise ValueError(
+                f"{', '.join(map(repr, values))}: its limit has no finite second moment; use functions that grow less."
+            )
+        if error <= _ROUNDING * max(1.0, abs(value)):
+            return value
+        self.largest_error = max(self.largest_error, error)
+        return value if self._rng is None else value + error * self._rng.standard_normal()
 
 
 def _line(value: Value) -> Any:

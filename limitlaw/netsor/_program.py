@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _arguments
-from ..numerics import DEFAULT_MEMORY, Activation, draw_blocks
-from ..numerics import activation as as_activation
+from ..numerics import DEFAULT_MEMORY, Activation, activation as as_activation, draw_blocks
 
 
 class AssumptionError(ValueError):
@@ -25,7 +24,9 @@ class Value:
     name: str
     line: int
     scored: bool
-    """Whether it depends on a score."""
+    """Whether it depends on a score that stays random in the limit."""
+    roots: tuple["Value", ...] = ()
+    """For a Nonlin output, the other values that it is a coordinatewise function of; empty for those themselves."""
 
     def __repr__(self) -> str:
         return self.name
@@ -35,7 +36,7 @@ class Value:
 class Vector(Value):
     """A vector of a named space; its coordinates are exchangeable."""
 
-    space: str
+    space: str = "model"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,6 +227,7 @@ class Program:
 
     def initial(self, name: str, *, var: float = 1.0, mean: float = 0.0, space: str = "model") -> Vector:
         """A vector with i.i.d. `N(mean, var)` coordinates."""
+        var = _arguments.non_negative("var", var)
         return self.initials([name], cov=[[var]], mean=[mean], space=space)[0]
 
     def initials(self, names: Sequence[str], *, cov: Any, mean: Any = None, space: str = "model") -> tuple[Vector, ...]:
@@ -241,6 +243,8 @@ class Program:
               1  (a, b) ~ N([0, 1], [[1, 0.5], [0.5, 2]])
         """
         self._check_open()
+        if isinstance(names, str) or not isinstance(names, Sequence) or len(set(names)) < len(names):
+            raise ValueError(f"names={names!r}: must be a list of different names.")
         cov = _arguments.psd_matrix("cov", cov)
         mean = np.zeros(len(cov)) if mean is None else _arguments.finite_array("mean", mean, 1)
         if not len(names) == len(cov) == len(mean):
@@ -248,17 +252,21 @@ class Program:
                 f"names={list(names)!r}: {len(names)} vectors need a cov of shape ({len(names)}, {len(names)}) and a mean of "
                 f"length {len(names)}, got {cov.shape} and {mean.shape}."
             )
+        for name in names:
+            self._check_name(name)
         self._space(space)
-        vectors = tuple(Vector(self, self._name(name), len(self.lines), False, space) for name in names)
+        vectors = tuple(Vector(self, self._name(name), len(self.lines), False, space=space) for name in names)
         self.lines.append(Initials(vectors, mean, cov))
         return vectors
 
     def matrix(self, name: str, *, to: str = "model", source: str = "model", var: float = 1.0) -> Matrix:
         """A matrix from the space `source` to the space `to`, entries i.i.d. `N(0, var / dim(source))`."""
         self._check_open()
+        self._check_name(name)
+        var = _arguments.non_negative("var", var)
         self._space(source)
         self._space(to)
-        matrix = Matrix(self, self._name(name), source, to, _arguments.non_negative("var", var))
+        matrix = Matrix(self, self._name(name), source, to, var)
         self.matrices.append(matrix)
         return matrix
 
@@ -276,23 +284,24 @@ class Program:
             raise ValueError(
                 f"{where}: a Nonlin takes at least one vector, so that its space is known; pass an initial vector."
             )
+        if not isinstance(scalars, Sequence):
+            raise TypeError(f"{where}: scalars={scalars!r} must be a list of scores.")
         for vector in vectors:
             self._own(vector, Vector, where)
         for scalar in scalars:
             self._own(scalar, Scalar, where)
-        spaces = dict.fromkeys(v.space for v in vectors)
-        if len(spaces) > 1:
-            raise ValueError(
-                f"{where}: vectors of the spaces {', '.join(spaces)} have no common coordinates; bring them to one space with a matrix."
-            )
+        self._check_name(name)
+        self._check_one_space(vectors, where)
         if len(vectors) == 1 and not scalars:
             function = as_activation(function)
         elif not callable(function):
             raise TypeError(f"{where}: function={function!r} must be callable.")
         else:
             _check_coordinatewise(function, len(vectors) + len(scalars), where)
-        scored = bool(scalars) or any(v.scored for v in vectors)
-        output = Vector(self, self._name(name, "x"), len(self.lines), scored, vectors[0].space)
+        arguments = (*vectors, *scalars)
+        roots = tuple(dict.fromkeys(root for a in arguments for root in (a.roots or (a,))))
+        scored = any(a.scored for a in arguments)
+        output = Vector(self, self._name(name, "x"), len(self.lines), scored, roots, vectors[0].space)
         self.lines.append(Nonlin(output, function, tuple(vectors), tuple(scalars)))
         return output
 
@@ -303,6 +312,7 @@ class Program:
         """
         self._check_open()
         where = self._next_line("score")
+        self._check_name(name)
         _arguments.one_of("scale", scale, ["sqrt", "linear"])
         products = []
         for vector in (left, right):
@@ -333,7 +343,7 @@ class Program:
                 )
         for matrix, side in ((first, "left"), (second, "right")):
             self._sides.setdefault(matrix.name, (side, len(self.lines) + 1))
-        scalar = Scalar(self, self._name(name, "p"), len(self.lines), True)
+        scalar = Scalar(self, self._name(name, "p"), len(self.lines), scale == "sqrt")
         self.lines.append(Score(scalar, left, right, scale))
         return scalar
 
@@ -345,7 +355,7 @@ class Program:
             raise ValueError(
                 f"{where}: {matrix} takes vectors of {matrix.source!r}, and {vector} lives in {vector.space!r}."
             )
-        output = Vector(self, self._name(None, "g"), len(self.lines), vector.scored, matrix.to)
+        output = Vector(self, self._name(None, "g"), len(self.lines), vector.scored, space=matrix.to)
         self.lines.append(MatMul(output, matrix, vector))
         return output
 
@@ -372,17 +382,28 @@ class Program:
         if space not in self.spaces:
             self.spaces.append(space)
 
-    def _name(self, name: str | None, kind: str = "") -> str:
-        if name is None:
-            while name is None or name in self._names:
-                self._counts[kind] += 1
-                name = f"{kind}{self._counts[kind]}"
-        if not isinstance(name, str) or not name:
+    def _check_name(self, name: str | None) -> None:
+        if name is not None and (not isinstance(name, str) or not name):
             raise TypeError(f"name={name!r}: a name is a non-empty string.")
         if name in self._names:
             raise ValueError(f"name={name!r}: the program has that name already; choose another.")
+
+    def _name(self, name: str | None, kind: str = "") -> str:
+        """Register a name that was checked, or make one up."""
+        while name is None or name in self._names:
+            self._counts[kind] += 1
+            name = f"{kind}{self._counts[kind]}"
         self._names.add(name)
         return name
+
+    def _check_one_space(self, values: Sequence[Value], where: str) -> None:
+        spaces = dict.fromkeys(v.space for v in values if isinstance(v, Vector))
+        if not spaces:
+            raise ValueError(f"{where}: give it at least one vector, so that there are coordinates.")
+        if len(spaces) > 1:
+            raise ValueError(
+                f"{where}: vectors of the spaces {', '.join(spaces)} have no common coordinates; bring them to one space with a matrix."
+            )
 
     # Reading
 
@@ -419,7 +440,10 @@ class Program:
         targets, single = self._targets(target)
         samples = int(_arguments.positive_integer("samples", samples))
         seed = _arguments.seed(seed)
+        max_memory = int(_arguments.positive_integer("max_memory", max_memory))
         _arguments.one_of("reading", reading, ["lazy", "dense"])
+        if average is not None:
+            self._check_average(average, targets)
         block = sampler(targets, self._checked_dims(dims), reading, average)
         draws = draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory)
         return draws[:, 0] if single and average is None else draws
@@ -464,14 +488,20 @@ class Program:
         """
         from ._limit import average_law
 
-        targets, _ = self._targets(list(targets))
-        if not any(isinstance(t, Vector) for t in targets):
-            raise ValueError("average: give psi at least one vector to average over.")
-        _check_coordinatewise(psi, len(targets), "average")
-        return average_law(psi, targets)
+        checked, _ = self._targets(targets)
+        self._check_average(psi, checked)
+        return average_law(psi, checked)
+
+    def _check_average(self, psi: Callable[..., Any], targets: tuple[Value, ...]) -> None:
+        if not callable(psi):
+            raise TypeError(f"average: psi={psi!r} must be a function of the coordinates of the targets.")
+        self._check_one_space(targets, "average")
+        _check_coordinatewise(psi, len(targets), "average", scalar=False)
 
     def _targets(self, target: Value | Sequence[Value]) -> tuple[tuple[Value, ...], bool]:
         single = isinstance(target, Value)
+        if not single and not isinstance(target, list | tuple):
+            raise TypeError(f"target={target!r}: must be a vector or a score of this program, or a list of them.")
         targets = (target,) if isinstance(target, Value) else tuple(target)
         if not targets:
             raise ValueError("target=[]: name at least one vector or score.")
@@ -480,6 +510,8 @@ class Program:
         return targets, single
 
     def _checked_dims(self, dims: Mapping[str, int]) -> dict[str, int]:
+        if not isinstance(dims, Mapping):
+            raise TypeError(f"dims={dims!r}: must map each space to its dimension, such as {{'model': 64}}.")
         missing = [s for s in self.spaces if s not in dims]
         unknown = [s for s in dims if s not in self.spaces]
         if missing or unknown:
@@ -509,14 +541,15 @@ def needed_lines(targets: Iterable[Value]) -> list[int]:
     return sorted(seen)
 
 
-def _check_coordinatewise(function: Callable[..., Any], arguments: int, where: str) -> None:
+def _check_coordinatewise(function: Callable[..., Any], arguments: int, where: str, scalar: bool = True) -> None:
     try:
         out = jax.eval_shape(function, *[jax.ShapeDtypeStruct((), jnp.float32)] * arguments)
     except Exception as error:
+        reason = str(error).splitlines()[0]
         raise ValueError(
-            f"{where}: {_name_of(function)} fails on {arguments} numbers ({error}); it must be a jax function of one coordinate."
+            f"{where}: {_name_of(function)} fails on {arguments} numbers ({reason}); it must be a jax function of one coordinate."
         ) from error
-    if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating):
+    if scalar and (getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating)):
         raise ValueError(f"{where}: {_name_of(function)} maps numbers to {out}; it must return one real number.")
 
 

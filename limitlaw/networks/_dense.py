@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..numerics import Block, largest_power_of_two
+from ..numerics import Block, largest_power_of_two, narrow_root
 from ._layers import Attention, GaussianInputs, GramInputs, Inputs
 from ._reading import Reading
 
@@ -27,6 +27,7 @@ class Activity(eqx.Module):
     tokens: Float[Array, "s n"]
     covariance: Float[Array, "s s"]  # of the output, given all that came before the last matrix (or a fresh read-out)
     scores: Float[Array, "*heads s s"] | None = None
+    fresh: bool = eqx.field(static=True, default=False)  # whether the tokens end in a fresh matrix, so need no read-out
 
 
 def read_out(tokens: Float[Array, "s n"], scores: Any = None) -> Activity:
@@ -59,15 +60,13 @@ def _(inputs: FixedTokens, width: int, key: PRNGKeyArray) -> Activity:
 
 def tokens_with_gram(inputs: GramInputs, width: int) -> np.ndarray:
     """`X` with `X X^T / n = K` and `X 1 / n = mean`, in the cosine basis, whose first vector is the constant one."""
-    values, vectors = np.linalg.eigh(inputs.centred)
-    rank = int((values > 1e-6 * max(values[-1], 1e-300)).sum())
-    factor = vectors[:, len(values) - rank :] * np.sqrt(values[len(values) - rank :])
-    coordinate = np.arange(width) + 0.5
-    basis = np.sqrt(2) * np.cos(np.pi * np.outer(np.arange(width), coordinate) / width)
-    basis[0] = 1.0
+    factor = narrow_root(inputs.centred)
+    rank = factor.shape[1]
     # A full set of tokens takes the constant direction too: only possible where no mean was asked for.
-    first = 0 if rank == width else 1
-    x = factor @ basis[first : first + rank]
+    frequencies = np.arange(rank) + (rank < width)
+    basis = np.sqrt(2) * np.cos(np.pi * np.outer(frequencies, np.arange(width) + 0.5) / width)
+    basis[frequencies == 0] = 1.0
+    x = factor @ basis
     return x if inputs.mean is None else x + inputs.mean[:, None]
 
 
@@ -99,7 +98,7 @@ def _(layer: Attention, x: Activity, key: PRNGKeyArray) -> Activity:
         )
 
     each = jax.lax.map(head, jax.random.split(key, heads))
-    return Activity(each.tokens.sum(axis=0), each.covariance.sum(axis=0), each.scores)
+    return Activity(each.tokens.sum(axis=0), each.covariance.sum(axis=0), each.scores, fresh=True)
 
 
 def _matrix(key: PRNGKeyArray, fan_in: int, fan_out: int, std: Any) -> Float[Array, "fan_in fan_out"]:
@@ -149,7 +148,7 @@ def _draw(
             return x.tokens @ x.tokens.T / width
         if observe == "covariance":
             return x.covariance[picked][:, picked]
-        if layers:
+        if x.fresh:
             return x.tokens[picked, 0]
         return x.tokens[picked] @ jax.random.normal(key_read_out, (width,)) / sqrt(width)
 

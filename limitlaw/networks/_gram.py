@@ -21,14 +21,12 @@ from ..numerics import (
     bartlett,
     bartlett_normals,
     chi_square_mean,
+    gram as gram_of,
     largest_power_of_two,
     multiply,
     psd_root,
     sobol_uniforms,
     transpose,
-)
-from ..numerics import (
-    gram as gram_of,
 )
 from ._layers import Attention, GaussianInputs, GramInputs, Inputs
 from ._reading import Reading
@@ -39,7 +37,8 @@ _NORMAL_REACH = 6.0  # no float32 normal is larger
 _HEADS_AT_ONCE = 4  # heads computed side by side; the rest in a loop, so that memory and compilation do not grow with H
 _COORDINATES_AT_ONCE = 4  # likewise for the coordinates of nonlinear inputs
 _EXPECTATION_POINTS = 4096  # shifted Sobol points behind E[P K P^T] at heads = inf
-_EXPECTATION_AT_ONCE = 64
+_EXPECTATION_AT_ONCE = 16
+_SOBOL_DIMENSIONS = 1024  # above, independent points: no lattice helps there, and the table would be large
 _WORKING_MATRICES = 64  # token matrices alive at once while a block is computed, an upper bound
 
 
@@ -255,16 +254,24 @@ def _sum_over_heads(head: Any, heads: int, key: PRNGKeyArray, draws: int) -> Flo
 def _expected_mixing(view: _View, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
     """`E[P K P^T]` given the tokens: Sobol points with a random shift for every draw, so unbiased, with the spread over
     draws as its error (about 1e-4 of the value for one token in four)."""
-    dimension = view.score_normals
-    uniforms = jnp.asarray(sobol_uniforms(dimension, _EXPECTATION_POINTS, seed=0), jnp.float32)
-    shift = jax.random.uniform(key, (dimension, 1, draws))
+    dimension, steps = view.score_normals, _EXPECTATION_POINTS // _EXPECTATION_AT_ONCE
+    if dimension <= _SOBOL_DIMENSIONS:
+        points = jnp.asarray(sobol_uniforms(dimension, _EXPECTATION_POINTS, seed=0), jnp.float32)
+        chunks = jnp.moveaxis(points.reshape(dimension, steps, _EXPECTATION_AT_ONCE), 1, 0)
+        shift = jax.random.uniform(key, (dimension, 1, draws))
 
-    def add(total: Array, points: Float[Array, "m q"]) -> tuple[Array, None]:
-        shifted = jnp.mod(points[..., None] + shift, 1.0)
-        inside = jnp.clip(shifted, 2.0**-24, 1 - 2.0**-24)
-        return total + view.mixing(jax.scipy.special.ndtri(inside)).sum(axis=2), None
+        def normals(chunk: Array) -> Float[Array, "m q draws"]:
+            shifted = jnp.mod(chunk[..., None] + shift, 1.0)
+            return jax.scipy.special.ndtri(jnp.clip(shifted, 2.0**-24, 1 - 2.0**-24))
+    else:
+        chunks = jax.random.split(key, steps)
 
-    chunks = jnp.moveaxis(uniforms.reshape(dimension, -1, _EXPECTATION_AT_ONCE), 1, 0)
+        def normals(chunk: Array) -> Float[Array, "m q draws"]:
+            return jax.random.normal(chunk, (dimension, _EXPECTATION_AT_ONCE, draws))
+
+    def add(total: Array, chunk: Array) -> tuple[Array, None]:
+        return total + view.mixing(normals(chunk)).sum(axis=2), None
+
     zero = jnp.zeros((view.wanted, view.wanted, draws), jnp.float32)
     return jax.lax.scan(add, zero, chunks)[0] / _EXPECTATION_POINTS
 
@@ -272,7 +279,8 @@ def _expected_mixing(view: _View, key: PRNGKeyArray, draws: int) -> Float[Array,
 def sampler(net: Any, width: int | float, observe: str, rows: tuple[int, ...] | None) -> Block:
     """Draws of a network's observable, in blocks that one compilation serves at every width."""
     size = _block_size(net, width, observe)
-    floats = net.tokens**2 * (_WORKING_MATRICES + (_last_heads(net) if observe == "scores" else 0))
+    at_once = _EXPECTATION_AT_ONCE if any(_has_infinite_heads(layer) for layer in net.layers) else 1
+    floats = net.tokens**2 * (_WORKING_MATRICES * at_once + (_last_heads(net) if observe == "scores" else 0))
     traced = jax.tree.map(_as_traced, (net.inputs, net.layers))
     draw = functools.partial(_draw, *traced, jnp.asarray(width, jnp.float32), observe=observe, rows=rows, draws=size)
     return Block(draw, size, 4 * size * floats)
@@ -294,7 +302,7 @@ def _block_size(net: Any, width: int | float, observe: str) -> int:
     s = net.tokens
     heads = [layer.heads for layer in net.layers if isinstance(layer, Attention)]
     if jnp.inf in heads:
-        return 16
+        return largest_power_of_two(min(16, 2**16 / s**2))
     limits = [2**14 / s, 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
     if observe == "scores":
         limits.append(2**22 / (s**2 * heads[-1]))
@@ -306,6 +314,10 @@ def _block_size(net: Any, width: int | float, observe: str) -> int:
 def _is_linear(inputs: Inputs) -> bool:
     """Whether the activation is the identity on every number it can meet: `r <= 6` and `|z| <= 6`, even at n = 1."""
     return inputs.activation.identity_up_to >= _NORMAL_REACH**2
+
+
+def _has_infinite_heads(layer: Any) -> bool:
+    return isinstance(layer, Attention) and layer.heads == jnp.inf
 
 
 def _last_heads(net: Any) -> int:

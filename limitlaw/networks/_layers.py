@@ -10,8 +10,7 @@ import equinox as eqx
 import numpy as np
 
 from .. import _arguments
-from ..numerics import Activation
-from ..numerics import activation as resolve_activation
+from ..numerics import Activation, activation as resolve_activation, narrow_root
 
 
 class Described(eqx.Module):
@@ -137,7 +136,7 @@ class GramInputs(InputLayer):
         return self.K if self.mean is None else self.K - np.outer(self.mean, self.mean)
 
     def check_width(self, width: int | float) -> None:
-        rank = _arguments.matrix_rank(self.centred) + (self.mean is not None)
+        rank = narrow_root(self.centred).shape[1] + (self.mean is not None)
         if width < rank:
             raise ValueError(
                 f"width={width}: GramInputs has tokens of rank {rank}{' (the mean counts for one)' * (self.mean is not None)}, "
@@ -280,7 +279,12 @@ def _mask(mask: Any) -> Any:
         return mask
     if isinstance(mask, str):
         raise ValueError(f"mask={mask!r}: must be None, 'causal', or a boolean matrix (query, key).")
-    array = np.asarray(mask)
+    try:
+        array = np.array(mask)  # a copy: what was checked stays as it was
+    except ValueError:
+        raise ValueError(
+            f"mask={mask!r}: its rows have different lengths; it must be a square boolean matrix."
+        ) from None
     if array.dtype != bool or array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise ValueError(
             f"mask is {array.dtype} of shape {array.shape}: it must be a square boolean matrix (query, key), True where a query may look."

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..netsor import Program, Scalar, Vector
-from ..netsor._finite import sampler as program_sampler
+from ..netsor import Program, Scalar, Vector, sampler as program_sampler
 from ..numerics import Block
 from ._layers import Attention, GaussianInputs, GramInputs, Inputs
 from ._reading import Reading

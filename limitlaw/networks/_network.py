@@ -14,7 +14,7 @@ from ._layers import Attention, Described, InputLayer, Layer
 _OBSERVABLES = ("output", "covariance", "gram", "scores")
 _SAMPLERS = {"gram": _gram.sampler, "lazy": _lowering.sampler, "dense": _dense.sampler}
 _FIRST_DRAWS, _MOST_DRAWS = 2**16, 2**23
-_EXPECTATIONS = 32  # independent integrals behind the variance of a Gaussian limit
+_FIRST_INTEGRALS, _MOST_INTEGRALS = 32, 2**14  # independent integrals behind the variance of a Gaussian limit
 
 
 class Network(Described):
@@ -105,6 +105,7 @@ class Network(Described):
         """
         samples = int(_arguments.positive_integer("samples", samples))
         seed = _arguments.seed(seed)
+        max_memory = int(_arguments.positive_integer("max_memory", max_memory))
         _arguments.one_of("observe", observe, _OBSERVABLES)
         _arguments.one_of("reading", reading, _SAMPLERS)
         width = self._checked_width(width)
@@ -127,7 +128,8 @@ class Network(Described):
 
         Given the scores and the tokens the output is Gaussian, so its law is the mixture of `N(0, v)` over `v`, exactly,
         at every width. Without `samples`, as many variances are drawn as bring the relative standard error of `var()`
-        to `accuracy` and the standard error of `kurtosis()` to `10 accuracy (1 + kurtosis)`, but at most 2^23.
+        to `accuracy` and the standard error of `kurtosis()` to `10 accuracy (1 + kurtosis)`, but at most 2^23. Where the
+        mixture is a single Gaussian (`heads=inf`), so is the law, and its variance is averaged over independent integrals.
 
         !!! Example
 
@@ -137,30 +139,33 @@ class Network(Described):
             >>> abs(law.var().z(0.3919714436)) < 4
             True
         """
-        if not isinstance(token, int | np.integer):
+        if not isinstance(token, int | np.integer) or isinstance(token, bool):
             raise TypeError(
                 f"token={token!r}: a law is that of one token, an integer; sample(token=[...]) draws several jointly."
             )
-        if samples is None and not accuracy > 0:
+        if samples is not None and _arguments.positive_integer("samples", samples) < 2:
+            raise ValueError(f"samples={samples!r}: a standard error takes at least two draws.")
+        if _arguments.non_negative("accuracy", accuracy) == 0:
             raise ValueError(f"accuracy={accuracy!r}: must be positive, such as 1e-3.")
 
         def draw(count: int) -> laws.ScaleMixture:
             return laws.ScaleMixture(self.sample(count, width=width, token=int(token), observe="covariance", seed=seed))
 
-        if self._is_gaussian(self._checked_width(width)):
-            return laws.Gaussian(var=draw(_EXPECTATIONS).var())
+        gaussian = self._is_gaussian(self._checked_width(width))
+        count, most = (_FIRST_INTEGRALS, _MOST_INTEGRALS) if gaussian else (_FIRST_DRAWS, _MOST_DRAWS)
         if samples is not None:
-            return draw(int(_arguments.positive_integer("samples", samples)))
-        count = _FIRST_DRAWS
+            count = most = int(samples)
         while True:
             law = draw(count)
             var, kurtosis = law.var(), law.kurtosis()
             shortfall = (
                 max(var.stderr / (accuracy * var), kurtosis.stderr / (10 * accuracy * (1 + kurtosis))) if var else 0.0
             )
-            if shortfall <= 1 or count >= _MOST_DRAWS:
-                return law
-            count = min(int(1.1 * count * shortfall**2), _MOST_DRAWS)
+            if gaussian:  # what spread there is comes from the integrals, not from the law
+                shortfall = var.stderr / (accuracy * var) if var else 0.0
+            if shortfall <= 1 or count >= most:
+                return laws.Gaussian(var=var) if gaussian else law
+            count = min(int(1.1 * count * shortfall**2) + 1, most)
 
     def _is_gaussian(self, width: int | float) -> bool:
         """Whether nothing is left to mix over: the Gram matrix of every stream is deterministic."""
@@ -217,6 +222,8 @@ class Network(Described):
             raise ValueError(f"token={token!r}: name at least one token.")
         rows = tuple(dict.fromkeys(tokens))
         index = np.array([rows.index(t) for t in tokens])
+        if len(rows) == len(tokens):
+            return rows, lambda draws: draws
         if observe == "output":
             return rows, lambda draws: draws[:, index]
         if observe == "covariance":

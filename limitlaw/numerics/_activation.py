@@ -1,6 +1,7 @@
 """Coordinatewise functions that know their Gaussian moments."""
 
 import functools
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
@@ -98,7 +99,7 @@ _NAMED = {
 _BY_FUNCTION = {named.function: named for named in _NAMED.values()}
 
 
-def clip(bound: float) -> Activation:
+def clip(bound: Any) -> Activation:
     """`clip(x) = min(max(x, -bound), bound)`; the paper takes `bound = 100`.
 
     !!! Example
@@ -107,7 +108,7 @@ def clip(bound: float) -> Activation:
         >>> ll.clip(100.0)
         clip(100.0)
     """
-    if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not bound > 0:
+    if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not float(bound) > 0:
         raise ValueError(f"bound={bound!r}: clip needs a positive number.")
     return Activation(f"clip({float(bound)!r})", _Clip(float(bound)), identity_up_to=float(bound))
 
@@ -140,13 +141,19 @@ def activation(spec: Any) -> Activation:
         return _NAMED[spec]
     if not callable(spec):
         raise TypeError(f"activation={spec!r}: must be a name, a limitlaw activation, or a coordinatewise function.")
-    if spec in _BY_FUNCTION:
-        return _BY_FUNCTION[spec]
+    try:
+        known = _BY_FUNCTION.get(spec)
+    except TypeError:
+        raise TypeError(
+            f"activation={spec!r}: a function must be hashable, so that what is compiled for it is found again."
+        ) from None
+    if known is not None:
+        return known
     try:
         out = jax.eval_shape(spec, jax.ShapeDtypeStruct((), jnp.float32))
     except Exception as error:
         raise ValueError(
-            f"activation={spec!r}: it fails on a single number ({error}); pass a coordinatewise jax function."
+            f"activation={spec!r}: it fails on a single number ({str(error).splitlines()[0]}); pass a coordinatewise jax function."
         ) from error
     if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating):
         raise ValueError(

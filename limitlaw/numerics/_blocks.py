@@ -74,7 +74,8 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
         True
     """
     key = seed_key(seed)
-    shape = jax.eval_shape(block.draw, key)
+    with jax.enable_x64(False):
+        shape = jax.eval_shape(block.draw, key)
     per_draw = int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
     needed = samples * per_draw + block.memory
     if needed > max_memory:
@@ -89,13 +90,16 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
 
     def compute(i: int) -> None:
         start = i * block.size
-        draws = np.asarray(block.draw(jax.random.fold_in(key, i)))
+        with jax.enable_x64(False):  # draws are float32, and the same, whatever the caller's setting
+            draws = np.asarray(block.draw(jax.random.fold_in(key, i)))
         out[start : start + block.size] = draws[: samples - start]
 
     progress = _Progress(blocks)
-    for done in _run_all(compute, blocks, max(int(threads), 1)):
-        progress.show(done)
-    progress.close()
+    try:
+        for done in _run_all(compute, blocks, max(int(threads), 1)):
+            progress.show(done)
+    finally:
+        progress.close()
     return out
 
 

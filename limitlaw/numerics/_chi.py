@@ -41,7 +41,7 @@ def chi_square_mean(
     """`chi2(dof) / dof` as an increasing function of a standard normal: the mean of `dof` squared normals.
 
     The quantile transform `F_dof^{-1}(Phi(z)) / dof` from a Chebyshev table in `(z, 1/sqrt(dof))`, exact to float32
-    (its cube root to 1e-7). `dof` runs along the leading axes of `normal` and may be traced; `dof = inf` gives 1 and
+    (its cube root to 1e-6, the rounding of the sum; the table itself to 4e-8). `dof` runs along the leading axes of `normal` and may be traced; `dof = inf` gives 1 and
     `dof <= 0` gives 0.
 
     !!! Example

@@ -7,6 +7,7 @@ sample (`draws = ()`). For a 4 x 4 this is an order of magnitude faster than bat
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 _UNROLL = 8  # up to this size loops are written out: one fused kernel; above it, they are loops
@@ -58,8 +59,8 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
     diagonal = jnp.stack([matrix[j, j] for j in range(size)]) if size <= _UNROLL else jnp.einsum("ii...->i...", matrix)
 
     def scaled(column, pivot, original):
-        alive = pivot > floor * original
-        return jnp.where(alive, column * jax.lax.rsqrt(jnp.where(alive, pivot, 1.0)), 0.0)
+        dead = pivot <= floor * original  # not its opposite: what is not a number stays so
+        return jnp.where(dead, 0.0, column * jax.lax.rsqrt(jnp.where(dead, 1.0, pivot)))
 
     if size <= _UNROLL:
         columns = []
@@ -82,5 +83,24 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
 def _with_diagonal(root: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"]) -> Float[Array, "s s *draws"]:
     """Rows scaled to the lengths they must have: undoes what clamping a negative pivot adds to a diagonal entry."""
     squared = jnp.sum(root**2, axis=1)
-    alive = squared > 0
-    return root * jnp.where(alive, jnp.sqrt(diagonal / jnp.where(alive, squared, 1.0)), 0.0)[:, None]
+    dead = squared <= 0
+    return root * jnp.where(dead, 0.0, jnp.sqrt(diagonal / jnp.where(dead, 1.0, squared)))[:, None]
+
+
+def narrow_root(matrix: np.ndarray, floor: float = 1e-6) -> np.ndarray:
+    """`R` with `R R^T = matrix` and as many columns as its rank, in float64 on the host.
+
+    The rank counts eigenvalues of the correlation matrix above `floor`, so that it does not depend on units.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from limitlaw.numerics import narrow_root
+        >>> narrow_root(np.ones((3, 3))).shape
+        (3, 1)
+    """
+    scale = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    unit = np.where(scale > 0, scale, 1.0)
+    eigenvalues, eigenvectors = np.linalg.eigh(matrix / np.outer(unit, unit))
+    alive = eigenvalues > floor
+    return scale[:, None] * eigenvectors[:, alive] * np.sqrt(eigenvalues[alive])

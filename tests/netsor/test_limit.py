@@ -166,3 +166,55 @@ def test_scores_on_the_linear_scale_vanish():
     assert prog.limit(p).var() == 0.0
     y = prog.nonlin(lambda g, p: g + 10 * p, h, scalars=[p])
     assert abs(prog.limit(y).var() - 1.0) < 1e-9
+
+
+def test_a_linear_score_does_not_make_a_line_deep():
+    prog = netsor.Program()
+    h = prog.initial("h", var=2.0)
+    p = prog.score(prog.matrix("Q") @ h, prog.matrix("K") @ h, scale="linear")
+    g = prog.matrix("V") @ prog.nonlin(lambda g, p: g + p, h, scalars=[p])
+    assert abs(prog.limit(g).var() - 2.0) < 1e-9
+
+
+def test_units_do_not_matter():
+    prog = netsor.Program()
+    a, b = prog.initials(["a", "b"], cov=[[1e6, 0], [0, 1e-6]])
+    law = prog.limit(prog.nonlin(lambda a, b: 1e3 * b + 0 * a, a, b))
+    assert abs(law.var() - 1.0) < 1e-9
+
+
+def test_errors_of_covariances_reach_the_numbers_made_of_them():
+    """A covariance by quasi-Monte Carlo (truth 2^-5, five independent factors) carried through a closed form and a Nonlin."""
+    prog = netsor.Program()
+    factors = [prog.initial(f"h{i}") for i in range(5)]
+    product = prog.nonlin(lambda *h: jnp.prod(jnp.maximum(jnp.stack(h), 0.0)), *factors)
+    g = prog.matrix("W") @ product
+    relu = prog.matrix("V") @ prog.nonlin("relu", g)
+    first, second, third = prog.limit(g), prog.limit(relu), prog.limit(prog.nonlin(jnp.tanh, g))
+    for law, truth in ((first, 2.0**-5), (second, 2.0**-6)):
+        assert law.var().stderr > 0
+        assert abs(law.var().z(truth)) < 6
+        assert law.var().stderr < 0.2 * truth
+    assert third.quadrature_error > 0
+    assert 0.2 < third.var().stderr / first.var().stderr < 2
+
+
+def test_errors_of_inner_expectations_reach_the_average():
+    prog = netsor.Program()
+    y = prog.nonlin(lambda a, b, c: a * b * c, *[prog.initial(n) for n in "abc"])
+    law = prog.average(lambda y: y**2, y)
+    assert law.mean().stderr > 0
+    assert abs(law.mean().z(1.0)) < 8
+
+
+def test_deep_chains_are_not_deep_recursions():
+    prog = netsor.Program()
+    x = prog.initial("x")
+    for _ in range(30):  # a residual stream: every level reads the one before twice
+        x = prog.nonlin(lambda u, v: 0.5 * (u + v), x, x)
+    assert abs(prog.limit(x).var() - 1.0) < 1e-9
+    prog = netsor.Program()
+    W, state = prog.matrix("W"), prog.initial("s")
+    for _ in range(400):
+        state = W @ prog.nonlin("erf", state)
+    assert 0 < prog.limit(state).var() < 1

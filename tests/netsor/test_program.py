@@ -100,7 +100,7 @@ def test_scores_of_scores_are_allowed_and_said_to_be_deep(prog):
         (lambda p, o: p.matrix("h"), r"name='h': the program has that name already"),
         (lambda p, o: p.matrix(""), r"non-empty"),
         (lambda p, o: p.matrix("W", var=-1), r"var=-1"),
-        (lambda p, o: p.initial("a", var=-1), r"cov is not positive semi-definite"),
+        (lambda p, o: p.initial("a", var=-1), r"var=-1: must be a finite number"),
         (lambda p, o: p.initials(["a"], cov=np.eye(2)), r"1 vectors need a cov of shape \(1, 1\)"),
         (lambda p, o: p.initials(["a", "b"], cov=np.eye(2), mean=[1.0]), r"mean of length 2"),
         (
@@ -127,6 +127,24 @@ def test_scores_of_scores_are_allowed_and_said_to_be_deep(prog):
         ),
         (lambda p, o: p.sample(p.lines[0].outputs[0], samples=1, dims={"model": 3}, seed=0.5), r"seed=0.5"),
         (lambda p, o: p.average(lambda: 1.0), r"target=\[\]"),
+        (lambda p, o: p.average(p.lines[0].outputs[0]), r"target=\[\]|psi=h"),
+        (
+            lambda p, o: p.average(lambda a, b: a * b, p.initial("a"), p.initial("b", space="head")),
+            r"average: vectors of the spaces model, head",
+        ),
+        (
+            lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, average=lambda a, b: a),
+            r"average: .* fails on 1 numbers",
+        ),
+        (lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, average="mean"), r"average: psi='mean'"),
+        (lambda p, o: p.nonlin(lambda a, p: a, p.initial("a"), scalars=3), r"scalars=3 must be a list"),
+        (lambda p, o: p.sample(p.initial("a"), samples=1, dims=4), r"dims=4: must map"),
+        (lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, max_memory="1GB"), r"max_memory='1GB'"),
+        (lambda p, o: p.sample(p.matrix("W"), samples=1, dims={"model": 3}), r"target=W: must be a vector or a score"),
+        (lambda p, o: p.limit(3), r"target=3"),
+        (lambda p, o: p.initials(3, cov=np.eye(3)), r"names=3"),
+        (lambda p, o: p.initials(["a", "a"], cov=np.eye(2)), r"names=.*different names"),
+        (lambda p, o: p.initial("a", var="x"), r"var='x'"),
     ],
 )
 def test_refusals(prog, act, match):
@@ -142,3 +160,18 @@ def test_a_closed_program_stays_as_it_is():
         W = prog.matrix("W")
     with pytest.raises(ValueError, match="closed"):
         W @ h
+
+
+def test_a_refused_line_leaves_no_trace(prog):
+    h = prog.initial("h")
+    with pytest.raises(ValueError, match="var=-1"):
+        prog.matrix("M", to="haed", var=-1)
+    with pytest.raises(ValueError, match="already"):
+        prog.initials(["b", "h"], cov=np.eye(2))
+    with pytest.raises(ValueError, match="one real number"):
+        prog.nonlin(lambda a, b: a > b, h, h, name="x")
+    assert prog.spaces == ["model"]
+    assert len(prog.lines) == 1
+    prog.matrix("M")
+    prog.initial("b")
+    prog.nonlin("relu", h, name="x")

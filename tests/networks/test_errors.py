@@ -2,6 +2,7 @@
 
 from math import inf, nan
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -76,6 +77,20 @@ EYE = np.eye(2)
         (lambda: NET.sample(5, width=100_000, reading="dense"), r"samples=5.*GiB"),
         (lambda: NET.law(width=8, token=[0, 1]), r"token=\[0, 1\]"),
         (lambda: NET.law(width=8, samples=0), r"samples=0"),
+        (lambda: NET.law(width=8, samples=1), r"samples=1: a standard error takes at least two draws"),
+        (lambda: NET.law(width=8, accuracy="a"), r"accuracy='a'"),
+        (lambda: NET.law(width=8, token=True), r"token=True"),
+        (lambda: NET.sample(5, width=10**400), r"width=1000.*inf is as good"),
+        (lambda: NET.sample(5, width=8, max_memory="1GB"), r"max_memory='1GB'"),
+        (lambda: NET.sample(5, width=8, observe=np.eye(2)), r"observe="),
+        (lambda: NET.sample(5, width=8, token=np.array(0.5)), r"token="),
+        (lambda: ll.Attention(query_std=1e20), r"query_std=1e\+20.*at most 1e\+09"),
+        (lambda: ll.GramInputs([[1e39]]), r"K has an entry of size 1e\+39"),
+        (lambda: ll.Attention(mask=[[True], [True, False]]), r"rows have different lengths"),
+        (
+            lambda: ll.Network(ll.GramInputs(np.eye(2)), ll.Attention()).sample(5, width=200_000, reading="dense"),
+            r"samples=5.*GiB",
+        ),
         (lambda: NET.law(width=8, accuracy=0), r"accuracy=0"),
         (
             lambda: ll.Network(ll.Inputs(2), ll.Attention(heads=3, head_dim="split")).sample(5, width=8),
@@ -104,3 +119,17 @@ EYE = np.eye(2)
 def test_refusals(make, match):
     with pytest.raises((TypeError, ValueError), match=match):
         make()
+
+
+def test_what_was_checked_stays_as_it_was():
+    mask = np.ones((2, 2), bool)
+    layer = ll.Attention(mask=mask)
+    mask[1] = False
+    assert layer.mask.all()
+
+
+def test_what_is_not_a_number_is_shown():
+    """An activation that leaves its domain gives nan in every reading, not something that looks like a number."""
+    net = ll.Network(ll.Inputs(2, lambda x: jnp.sqrt(x)), ll.Attention())
+    assert np.isnan(net.sample(20, width=5)).any()
+    assert np.isnan(net.sample(20, width=5, reading="dense")).any()

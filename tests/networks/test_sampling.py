@@ -2,6 +2,7 @@ import subprocess
 import sys
 from math import inf
 
+import jax
 import numpy as np
 import pytest
 
@@ -95,3 +96,24 @@ def test_the_core_imports_without_the_packages_of_the_command_line():
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_callers_precision_changes_nothing():
+    infinite = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(heads=inf))
+    plain = SMALL.sample(10, width=8), infinite.sample(4)
+    with jax.enable_x64(True):
+        double = SMALL.sample(10, width=8), infinite.sample(4)
+    for a, b in zip(plain, double, strict=True):
+        assert b.dtype == np.float32
+        assert np.array_equal(a, b)
+
+
+def test_infinitely_many_heads_of_many_tokens():
+    """Too many dimensions for Sobol points: identical tokens attend to their own average."""
+    net = ll.Network(ll.GramInputs(np.eye(40)), ll.Attention(heads=inf, query_std=0.0))
+    assert np.allclose(net.sample(2, observe="covariance"), 1 / 40, atol=1e-6)
+
+
+def test_infinitely_many_heads_meet_the_accuracy_too():
+    law = ll.Network(ll.GramInputs(np.eye(3)), ll.Attention(heads=inf)).law(accuracy=2e-5)
+    assert law.var().stderr < 2e-5 * law.var()
