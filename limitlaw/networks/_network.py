@@ -215,7 +215,7 @@ class Network(Described):
             only = _arguments.index("token", token, self.tokens, "tokens")
             axes = {"output": (1,), "covariance": (1, 2), "scores": (2,)}[observe]
             return (only,), lambda draws: draws.squeeze(axes)
-        if not isinstance(token, Sequence | np.ndarray) or isinstance(token, str):
+        if not isinstance(token, Sequence | np.ndarray) or isinstance(token, str) or np.ndim(token) != 1:
             raise TypeError(f"token={token!r}: must be an integer, or a list of them.")
         tokens = [_arguments.index("token", t, self.tokens, "tokens") for t in token]
         if not tokens:

@@ -56,7 +56,12 @@ def test_brute_force_scores():
     assert scipy.stats.kstwobign.sf(distance * np.sqrt(count / 1.1)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", REFERENCE["kde_moments"])
+LONG = ("lowrank_H16", "clip_n256_H256", "clip_s16_n16_H2", "clip_s16_n64_H2")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in REFERENCE["kde_moments"]]
+)
 def test_brute_force_variances(name):
     kind, *rest = name.split("_")
     heads = int(rest[-1][1:])
@@ -79,12 +84,12 @@ def test_brute_force_variances(name):
     [
         ("limit_identity_gram_s4", paper(heads=1), 1.02),
         ("limit_relu_gram_s4", paper(heads=1, activation="relu"), 1.08),
-        ("limit_identity_gram_s16", paper(heads=1, tokens=16), 1.04),
+        ("limit_identity_gram_s16", paper(heads=1, tokens=16), 1.1),
     ],
 )
 def test_limits(key, net, catches):
     limit = REFERENCE["limits"][key]
-    law = net.law(samples=2**20)
+    law = net.law(samples=2**20 if net.tokens == 4 else 2**18)
     assert_estimate(law.var(), limit["var"])
     assert_estimate(law.kurtosis(), limit["excess_kurtosis_H1"], truth_stderr=1e-6, catches=catches)
 

@@ -19,7 +19,7 @@ def test_one_compilation_serves_every_width_and_every_scale(inputs, monkeypatch)
     traces = []
     rule = _gram.gram.rules[ll.Attention]
     monkeypatch.setitem(_gram.gram.rules, ll.Attention, lambda *args: traces.append(1) or rule(*args))
-    for width in (16, 64, 1024, 10_000, inf):
+    for width in (16, 64, 1024, inf):
         for std in (1.0, 2.5):
             net = ll.Network(inputs, ll.Attention(heads=3, query_std=std, head_dim=32 if std > 1 else 7))
             net.sample(10, width=width, seed=3)
@@ -76,17 +76,17 @@ def test_law_meets_its_stated_accuracy():
 
 
 def test_memory_stays_bounded_whatever_the_samples():
-    """Peak memory of twenty million draws beyond that of ten: the result (80 MB) and the blocks in flight."""
+    """Peak memory of ten million draws beyond that of ten: the result (40 MB) and the blocks in flight."""
     program = (
         "import resource, limitlaw as ll\n"
         "net = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))\n"
         "net.sample(10, width=64)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "net.sample(20_000_000, width=64)\n"
+        "net.sample(10_000_000, width=64)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
     kilobytes = int(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
-    assert kilobytes < 250_000
+    assert kilobytes < 200_000
 
 
 def test_the_core_imports_without_the_packages_of_the_command_line():
