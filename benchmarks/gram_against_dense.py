@@ -29,10 +29,11 @@ CASES = [
 ]
 
 
-def network(activation, heads):
+def network(activation, heads, **options):
     import limitlaw as ll
 
-    return ll.Network(ll.Inputs(4, ll.clip(100.0) if activation == "clip" else activation), ll.Attention(heads=heads))
+    inputs = ll.Inputs(4, ll.clip(100.0) if activation == "clip" else activation)
+    return ll.Network(inputs, ll.Attention(heads=heads, **options))
 
 
 def seconds_per_sample(net, samples, **options):
@@ -58,9 +59,10 @@ def seconds_per_normal():
 
 
 def random_numbers(activation, width, heads):
-    """Per sample: the length of h, the input Gram, and per head 4 normals and 2 chi-squares."""
-    gram = 0 if width == inf and activation != "clip" else 10 if activation == "clip" else 4 * width
-    return 1 + gram + 6 * heads
+    """Per sample: the length of h, the input Gram, and per head 4 normals and 2 chi-squares; at infinity the normals alone."""
+    if width == inf:
+        return 4 * heads
+    return 1 + (10 if activation == "clip" else 4 * width) + 6 * heads
 
 
 def measure(index):
@@ -90,19 +92,12 @@ def start_up():
 
 def lazy(width):
     """Seconds per sample of the lazy reading and the peak memory of the process."""
-    net = network("relu", 2)
-    import limitlaw as ll
-
-    net = ll.Network(net.inputs, ll.Attention(heads=2, head_dim=64))
-    seconds = seconds_per_sample_lazy(net, width)
-    return {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
-
-
-def seconds_per_sample_lazy(net, width):
+    net = network("relu", 2, head_dim=64)
     net.sample(1, width=width, reading="lazy")
     start = time.perf_counter()
-    net.sample(32, width=width, reading="lazy")
-    return (time.perf_counter() - start) / 32
+    net.sample(64, width=width, reading="lazy")
+    seconds = (time.perf_counter() - start) / 64
+    return {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def hardware():

@@ -7,10 +7,16 @@ than 500 of them, so with fresh seeds it would fail about once in two thousand r
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 import scipy.stats
 
 FALSE_ALARM = 1e-6
 _SORTED = 100_000
+
+
+def some_at_length(cases, quick):
+    """Test parameters of which only `quick` run in `make test`; the others take `make test-full`."""
+    return [pytest.param(case, marks=[] if case in quick else [pytest.mark.full], id=str(case)) for case in cases]
 
 
 def assert_same_law(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from same_law import FALSE_ALARM, assert_estimate
+from same_law import FALSE_ALARM, assert_estimate, some_at_length
 
 import limitlaw as ll
 
@@ -32,7 +32,7 @@ BRUTE_FORCE = {
 }
 
 
-@pytest.mark.parametrize("name", BRUTE_FORCE)
+@pytest.mark.parametrize("name", some_at_length(BRUTE_FORCE, ["clip_n16_H2", "lowrank_H1", "relu_n16_H2"]))
 def test_brute_force_samples(name):
     """50,000 outputs of dense networks against our mixture's cdf, `E Phi(y / sqrt(v))`, and its moments."""
     net, width = BRUTE_FORCE[name]
@@ -56,12 +56,7 @@ def test_brute_force_scores():
     assert scipy.stats.kstwobign.sf(distance * np.sqrt(count / 1.1)) > FALSE_ALARM
 
 
-LONG = ("lowrank_H16", "clip_n256_H256", "clip_s16_n16_H2", "clip_s16_n64_H2")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in REFERENCE["kde_moments"]]
-)
+@pytest.mark.parametrize("name", some_at_length(REFERENCE["kde_moments"], ["clip_n16_H2", "relu_n64_H2"]))
 def test_brute_force_variances(name):
     kind, *rest = name.split("_")
     heads = int(rest[-1][1:])

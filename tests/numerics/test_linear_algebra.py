@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from same_law import assert_mean, assert_same_law
+from same_law import assert_mean, assert_same_law, some_at_length
 
 from limitlaw.numerics import bartlett, bartlett_normals, gram, multiply, psd_root
 
@@ -12,7 +12,7 @@ from limitlaw.numerics import bartlett, bartlett_normals, gram, multiply, psd_ro
 @hypothesis.given(
     size=st.integers(1, 20), rank=st.integers(0, 20), draws=st.sampled_from([(), (3,), (2, 5)]), seed=st.integers(0, 99)
 )
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=25)
 def test_root_of_any_psd_matrix(size, rank, draws, seed):
     rng = np.random.default_rng(seed)
     factor = rng.standard_normal((size, rank, *draws)) * rng.choice([1e-3, 1.0, 1e3], (size, 1, *[1] * len(draws)))
@@ -42,9 +42,12 @@ def test_multiply_is_matmul_for_every_draw(size):
     assert np.allclose(multiply(a[..., :1], b), multiply(jnp.broadcast_to(a[..., :1], a.shape), b), atol=1e-5)
 
 
-@pytest.mark.parametrize("vectors, axes, dim", [(3, 3, 8), (4, 4, 2), (3, 3, 1), (4, 2, 3), (5, 2, 1), (2, 2, 2)])
-def test_bartlett_has_the_inner_products_of_gaussian_vectors(vectors, axes, dim):
+@pytest.mark.parametrize(
+    "shape", some_at_length([(3, 3, 8), (4, 4, 2), (3, 3, 1), (4, 2, 3), (5, 2, 1), (2, 2, 2)], [(4, 4, 2), (4, 2, 3)])
+)
+def test_bartlett_has_the_inner_products_of_gaussian_vectors(shape):
     """Against `T = X Q`, `X` drawn in full and `Q` the Gram-Schmidt frame of its first `axes` rows: compare `T T_axes^T`."""
+    vectors, axes, dim = shape
 
     def by_factor(samples, seed):
         normals = jax.random.normal(jax.random.key(seed), (bartlett_normals(vectors, axes), samples))
