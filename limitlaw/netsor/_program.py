@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import _arguments
-from ..numerics import DEFAULT_MEMORY, Activation, activation as as_activation, draw_blocks
+from ..numerics import DEFAULT_MEMORY, Activation, activation as as_activation, check_coordinatewise, draw_blocks
 
 
 class AssumptionError(ValueError):
@@ -297,7 +296,7 @@ class Program:
         elif not callable(function):
             raise TypeError(f"{where}: function={function!r} must be callable.")
         else:
-            _check_coordinatewise(function, len(vectors) + len(scalars), where)
+            check_coordinatewise(function, len(vectors) + len(scalars), f"{where}: {_name_of(function)}")
         arguments = (*vectors, *scalars)
         roots = tuple(dict.fromkeys(root for a in arguments for root in (a.roots or (a,))))
         scored = any(a.scored for a in arguments)
@@ -443,7 +442,7 @@ class Program:
         max_memory = int(_arguments.positive_integer("max_memory", max_memory))
         _arguments.one_of("reading", reading, ["lazy", "dense"])
         if average is not None:
-            self._check_average(average, targets)
+            self._check_average(average, targets, scalar=False)
         block = sampler(targets, self._checked_dims(dims), reading, average)
         draws = draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory)
         return draws[:, 0] if single and average is None else draws
@@ -489,14 +488,14 @@ class Program:
         from ._limit import average_law
 
         checked, _ = self._targets(targets)
-        self._check_average(psi, checked)
+        self._check_average(psi, checked, scalar=True)
         return average_law(psi, checked)
 
-    def _check_average(self, psi: Callable[..., Any], targets: tuple[Value, ...]) -> None:
+    def _check_average(self, psi: Callable[..., Any], targets: tuple[Value, ...], *, scalar: bool) -> None:
         if not callable(psi):
             raise TypeError(f"average: psi={psi!r} must be a function of the coordinates of the targets.")
         self._check_one_space(targets, "average")
-        _check_coordinatewise(psi, len(targets), "average", scalar=False)
+        check_coordinatewise(psi, len(targets), f"average: {_name_of(psi)}", scalar=scalar)
 
     def _targets(self, target: Value | Sequence[Value]) -> tuple[tuple[Value, ...], bool]:
         single = isinstance(target, Value)
@@ -539,18 +538,6 @@ def needed_lines(targets: Iterable[Value]) -> list[int]:
             seen.add(line)
             stack += [a.line for a in lines[line].arguments]
     return sorted(seen)
-
-
-def _check_coordinatewise(function: Callable[..., Any], arguments: int, where: str, scalar: bool = True) -> None:
-    try:
-        out = jax.eval_shape(function, *[jax.ShapeDtypeStruct((), jnp.float32)] * arguments)
-    except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"{where}: {_name_of(function)} fails on {arguments} numbers ({reason}); it must be a jax function of one coordinate."
-        ) from error
-    if scalar and (getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating)):
-        raise ValueError(f"{where}: {_name_of(function)} maps numbers to {out}; it must return one real number.")
 
 
 def _name_of(function: Callable[..., Any]) -> str:

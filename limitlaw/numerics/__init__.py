@@ -1,4 +1,9 @@
-from ._activation import Activation as Activation, activation as activation, clip as clip
+from ._activation import (
+    Activation as Activation,
+    activation as activation,
+    check_coordinatewise as check_coordinatewise,
+    clip as clip,
+)
 from ._bartlett import bartlett as bartlett, bartlett_normals as bartlett_normals
 from ._blocks import (
     DEFAULT_MEMORY as DEFAULT_MEMORY,

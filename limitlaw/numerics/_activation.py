@@ -149,14 +149,18 @@ def activation(spec: Any) -> Activation:
         ) from None
     if known is not None:
         return known
-    try:
-        out = jax.eval_shape(spec, jax.ShapeDtypeStruct((), jnp.float32))
-    except Exception as error:
-        raise ValueError(
-            f"activation={spec!r}: it fails on a single number ({str(error).splitlines()[0]}); pass a coordinatewise jax function."
-        ) from error
-    if getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating):
-        raise ValueError(
-            f"activation={spec!r}: maps a number to {out}; a coordinatewise function returns one real number."
-        )
+    check_coordinatewise(spec, 1, f"activation={spec!r}")
     return Activation(getattr(spec, "__name__", type(spec).__name__), spec)
+
+
+def check_coordinatewise(function: Callable[..., Any], arguments: int, what: str, *, scalar: bool = True) -> None:
+    """Refuse a function that does not map `arguments` numbers to one (to anything, unless `scalar`)."""
+    try:
+        out = jax.eval_shape(function, *[jax.ShapeDtypeStruct((), jnp.float32)] * arguments)
+    except Exception as error:  # whatever the user's function raises
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"{what}: fails on {arguments} numbers ({reason}); it must be a jax function of one coordinate."
+        ) from error
+    if scalar and (getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating)):
+        raise ValueError(f"{what}: maps numbers to {out}; it must return one real number.")

@@ -134,7 +134,7 @@ def test_scores_of_scores_are_allowed_and_said_to_be_deep(prog):
         ),
         (
             lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, average=lambda a, b: a),
-            r"average: .* fails on 1 numbers",
+            r"average: .*fails on 1 numbers",
         ),
         (lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, average="mean"), r"average: psi='mean'"),
         (lambda p, o: p.nonlin(lambda a, p: a, p.initial("a"), scalars=3), r"scalars=3 must be a list"),
@@ -142,6 +142,7 @@ def test_scores_of_scores_are_allowed_and_said_to_be_deep(prog):
         (lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, max_memory="1GB"), r"max_memory='1GB'"),
         (lambda p, o: p.sample(p.matrix("W"), samples=1, dims={"model": 3}), r"target=W: must be a vector or a score"),
         (lambda p, o: p.limit(3), r"target=3"),
+        (lambda p, o: p.average(lambda a: jnp.stack([a, a]), p.initial("a")), r"average: .*one real number"),
         (lambda p, o: p.initials(3, cov=np.eye(3)), r"names=3"),
         (lambda p, o: p.initials(["a", "a"], cov=np.eye(2)), r"names=.*different names"),
         (lambda p, o: p.initial("a", var="x"), r"var='x'"),

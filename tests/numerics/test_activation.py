@@ -53,7 +53,7 @@ def test_clip_clips():
         ("swish", "'relu'.*clip"),
         (lambda x: jnp.stack([x, x]), "one real number"),
         (lambda x: x > 0, "one real number"),
-        (lambda x, y: x, "fails on a single number"),
+        (lambda x, y: x, "fails on 1 numbers"),
     ],
 )
 def test_refusals(spec, match):
