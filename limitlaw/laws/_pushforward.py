@@ -10,16 +10,19 @@ import numpy as np
 
 from .. import _arguments
 from ..numerics import Estimate, gaussian_expectation
-from ._scale_mixture import root_of
+from ._empirical import Empirical
+from ._law import Law, checked_moment, root_of, shape_of
 
 _CHUNK = 2**16
+_DRAWS = 2**18
 
 
-class Pushforward:
+class Pushforward(Law):
     """The law of `T(xi)`, `xi` a standard normal of `R^dimension`: what a tensor program becomes in the limit.
 
     `transform` maps points `(dimension, N)` to values `(N,)`, or `(k, N)` for a joint law, in float64. Moments are
     Gaussian integrals (quadrature up to three dimensions, quasi-Monte Carlo above), each with its error.
+    A map has no density formula: pdf, cdf, quantiles and entropy are those of 2^18 draws (`Empirical`), with their errors.
     `quadrature_error` is the largest error among the numbers that define the transform, and `replicates` makes laws with
     those numbers moved by their errors: what they do to a moment is part of its standard error.
 
@@ -39,6 +42,8 @@ class Pushforward:
         quadrature_error: float = 0.0,
         replicates: Callable[[], "list[Pushforward]"] = list,
     ) -> None:
+        self.name = "limit"
+        self.method = "draws"
         self.transform = transform
         self.dimension = dimension
         self.quadrature_error = quadrature_error
@@ -70,8 +75,19 @@ class Pushforward:
         """Excess kurtosis, `E (y - m)^4 / var^2 - 3`."""
         return self._moment("kurtosis")
 
-    def error(self, what: str) -> np.ndarray:
-        """The standard error of "mean", "var", "cov" or "kurtosis", in the shape of that."""
+    def moment(self, order: int, kind: str = "raw") -> Estimate:
+        """`E y^order`, by the same integral as the others."""
+        order = checked_moment(order, kind)
+        self._check_single("moment")
+        mean = float(self._mean()[0]) if kind != "raw" else 0.0
+        scale = float(self.std()) if kind == "standardized" else 1.0
+        value, error = gaussian_expectation(lambda xi: ((self.transform(xi) - mean) / scale) ** order, self.dimension)
+        return _settled(float(value), float(error))
+
+    def error(self, what: str, x: Any = None) -> Any:
+        """The standard error of "mean", "var", "cov" or "kurtosis", in the shape of that; or of "pdf", ... at `x`."""
+        if x is not None:
+            return super().error(what, x)
         compute = self._integrals[_arguments.one_of("what", what, self._integrals)]
         value, error = compute(self)
         if not self.quadrature_error:
@@ -85,7 +101,7 @@ class Pushforward:
 
     def sample(self, shape: int | tuple[int, ...] = (), *, seed: int = 0) -> np.ndarray:
         """Independent draws, float64: `shape`, followed by `(k,)` for a joint law."""
-        shape = tuple(shape) if isinstance(shape, Sequence) else (int(shape),)
+        shape = shape_of(shape)
         rng = np.random.default_rng(_arguments.seed(seed))
         count = int(np.prod(shape))
         parts = []
@@ -96,6 +112,43 @@ class Pushforward:
         return (
             np.concatenate(parts).reshape(*shape, *self.event_shape) if parts else np.empty((*shape, *self.event_shape))
         )
+
+    def _check_single(self, what: str) -> None:
+        if self.event_shape:
+            raise ValueError(
+                f"{what}: this is the joint law of {self.event_shape[0]} variables; ask for the law of one, or use sample()."
+            )
+
+    @functools.cached_property
+    def _drawn(self) -> Empirical:
+        self._check_single("the density, cdf or quantiles")
+        return Empirical(self.sample(_DRAWS, seed=0))
+
+    def entropy(self) -> Estimate:
+        """Of the draws, from nearest neighbours."""
+        return self._drawn.entropy()
+
+    def batches(self, what: str, x: np.ndarray) -> np.ndarray:
+        """Batches of the draws."""
+        return self._drawn.batches(what, x)
+
+    def _pdf(self, x: np.ndarray) -> np.ndarray:
+        return self._drawn._pdf(x)
+
+    def _logpdf(self, x: np.ndarray) -> np.ndarray:
+        return self._drawn._logpdf(x)
+
+    def _logcdf(self, x: np.ndarray) -> np.ndarray:
+        return self._drawn._logcdf(x)
+
+    def _logccdf(self, x: np.ndarray) -> np.ndarray:
+        return self._drawn._logccdf(x)
+
+    def _cf(self, t: np.ndarray) -> np.ndarray:
+        return self._drawn._cf(t)
+
+    def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
+        return self._drawn._quantiles(q, upper=upper)
 
     def _mean(self) -> tuple[np.ndarray, np.ndarray]:
         return gaussian_expectation(self.transform, self.dimension)

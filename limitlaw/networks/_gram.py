@@ -102,10 +102,10 @@ def _(inputs: Inputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) ->
     """Given `r^2 = |h|^2 / n`, the coordinates are `phi(r z)`, `z` i.i.d. normal."""
     key_length, key_coordinates = jax.random.split(key)
     squared_length = chi_square_mean(jax.random.normal(key_length, (draws,)), width)
-    if _is_linear(inputs):
+    if is_linear(inputs):
         return Fresh(jnp.eye(inputs.tokens)[..., None] * squared_length, width)
     sampled = _coordinate_gram(inputs, jnp.sqrt(squared_length), width, key_coordinates)
-    limit = jnp.asarray(_limit_gram(inputs), sampled.dtype)[..., None]
+    limit = jnp.asarray(inputs.limit_gram(), sampled.dtype)[..., None]
     gram = jnp.where(jnp.isinf(width), limit, sampled)
     return Tokens(gram, psd_root(gram), width)
 
@@ -128,11 +128,6 @@ def _coordinate_gram(
 
     steps = jnp.ceil(finite / at_once).astype(jnp.int32)
     return jax.lax.fori_loop(0, steps, add, jnp.zeros((s, s, draws), length.dtype)) / jnp.maximum(finite, 1.0)
-
-
-def _limit_gram(inputs: Inputs) -> np.ndarray:
-    first, second = inputs.activation.moments()
-    return np.full((inputs.tokens, inputs.tokens), first**2) + np.eye(inputs.tokens) * (second - first**2)
 
 
 @gram.rule(Attention)
@@ -306,12 +301,12 @@ def _block_size(net: Any, width: int | float, observe: str) -> int:
     limits = [2**14 / s, 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
     if observe == "scores":
         limits.append(2**22 / (s**2 * heads[-1]))
-    if isinstance(net.inputs, Inputs) and not _is_linear(net.inputs) and width < jnp.inf:
+    if isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and width < jnp.inf:
         limits.append(2**28 / (s * width))
     return largest_power_of_two(min(limits))
 
 
-def _is_linear(inputs: Inputs) -> bool:
+def is_linear(inputs: Inputs) -> bool:
     """Whether the activation is the identity on every number it can meet: `r <= 6` and `|z| <= 6`, even at n = 1."""
     return inputs.activation.identity_up_to >= _NORMAL_REACH**2
 

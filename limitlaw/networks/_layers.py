@@ -13,6 +13,9 @@ from .. import _arguments
 from ..numerics import Activation, activation as resolve_activation, narrow_root
 
 
+_NORMAL_REACH = 9.0  # a standard normal is beyond with probability 2e-19
+
+
 class Described(eqx.Module):
     """A module that prints as the call that makes it, defaults left out."""
 
@@ -40,7 +43,7 @@ def _is_default(value: Any, default: Any) -> bool:
 class InputLayer(Described):
     """Where a network starts: a family of laws of the token matrix `X` (tokens x width), one for each width.
 
-    A subclass says how many `tokens` there are and refuses widths at which it does not exist (`check_width`). A reading
+    A subclass says how many tokens there are and what their Gram matrix tends to, and refuses widths at which it does not exist (`check_width`). A reading
     needs one rule for it: the dense reading makes `X`, the Gram reading makes what is known of `X X^T / n`.
     """
 
@@ -48,6 +51,10 @@ class InputLayer(Described):
     @abc.abstractmethod
     def size(self) -> int:
         """How many tokens."""
+
+    @abc.abstractmethod
+    def limit_gram(self) -> np.ndarray:
+        """The Gram matrix at infinite width, float64."""
 
     def check_width(self, width: int | float) -> None:
         """Raise if no such tokens exist at this width."""
@@ -95,6 +102,20 @@ class Inputs(InputLayer):
     def size(self) -> int:
         return self.tokens
 
+    def limit_gram(self) -> np.ndarray:
+        across, own = self._limit_products()
+        return np.full((self.tokens, self.tokens), across) + np.eye(self.tokens) * (own - across)
+
+    def _limit_products(self) -> tuple[float, float]:
+        """`(E phi(z))^2` and `E phi(z)^2`, in closed form where there is one."""
+        phi = self.activation
+        if phi.identity_up_to >= _NORMAL_REACH:
+            return 0.0, 1.0
+        if phi.dual is not None:
+            return float(phi.dual(1.0, 1.0, 0.0)), float(phi.dual(1.0, 1.0, 1.0))
+        first, second = phi.moments()
+        return first**2, second
+
 
 class GramInputs(InputLayer):
     """Fixed tokens with Gram matrix `K = X X^T / n` and coordinate mean `mean = X 1 / n`, the same at every width.
@@ -130,6 +151,9 @@ class GramInputs(InputLayer):
     def size(self) -> int:
         return len(self.K)
 
+    def limit_gram(self) -> np.ndarray:
+        return self.K
+
     @property
     def centred(self) -> np.ndarray:
         """`K - mean mean^T`: the Gram matrix of the tokens less their coordinate mean."""
@@ -162,6 +186,9 @@ class GaussianInputs(InputLayer):
     @property
     def size(self) -> int:
         return len(self.K)
+
+    def limit_gram(self) -> np.ndarray:
+        return self.K
 
 
 class Attention(Layer):

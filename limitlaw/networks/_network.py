@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from math import inf, isinf
+from typing import Any
 
 import numpy as np
 
-from .. import _arguments, laws
+from .. import _arguments
 from ..netsor import Program
 from ..numerics import DEFAULT_MEMORY, draw_blocks
-from . import _dense, _gram, _lowering
+from . import _dense, _gram, _laws, _lowering
 from ._layers import Attention, Described, InputLayer, Layer
 
 _OBSERVABLES = ("output", "covariance", "gram", "scores")
 _SAMPLERS = {"gram": _gram.sampler, "lazy": _lowering.sampler, "dense": _dense.sampler}
-_FIRST_DRAWS, _MOST_DRAWS = 2**16, 2**23
-_FIRST_INTEGRALS, _MOST_INTEGRALS = 32, 2**14  # independent integrals behind the variance of a Gaussian limit
 
 
 class Network(Described):
@@ -119,53 +118,84 @@ class Network(Described):
         self,
         *,
         width: int | float | None = None,
-        token: int = 0,
+        token: int | Sequence[int] = 0,
+        observe: str = "output",
+        key: int | None = None,
         seed: int = 0,
         samples: int | None = None,
-        accuracy: float = 1e-3,
-    ) -> laws.ScaleMixture | laws.Gaussian:
-        """The law of the output of one token over the initialisation, from draws of its conditional variance.
+        accuracy: float = 1e-4,
+        method: str = "auto",
+        max_memory: int = DEFAULT_MEMORY,
+    ) -> Any:
+        """The law of the output of one token over the initialisation, of several jointly, or of a score.
 
-        Given the scores and the tokens the output is Gaussian, so its law is the mixture of `N(0, v)` over `v`, exactly,
-        at every width. Without `samples`, as many variances are drawn as bring the relative standard error of `var()`
-        to `accuracy` and the standard error of `kurtosis()` to `10 accuracy (1 + kurtosis)`, but at most 2^23. Where the
-        mixture is a single Gaussian (`heads=inf`), so is the law, and its variance is averaged over independent integrals.
+        Given the scores and the tokens the output is Gaussian, so its law is the mixture of `N(0, v)` over `v`, at every width.
+
+        - At infinite width, after one random layer, it is exact: the characteristic function is `M(t^2 / 2H)^H`, with `M` the
+          Laplace transform of one head's variance, an integral over its scores by quadrature (up to four dimensions; more by
+          randomised quasi-Monte Carlo, with its error); `heads=inf` is a `Gaussian`. Neither `samples` nor `accuracy` is used.
+        - Elsewhere `v` is drawn (Rao-Blackwell: nothing is lost to the last Gaussian): `samples` of them, or as many as bring
+          the relative standard error of `var()` to `accuracy` and that of `kurtosis()` to `10 accuracy (1 + kurtosis)`, within
+          2^22 draws and about half a minute. `method="draws"` does so at infinite width too.
+
+        `method` may also be "mixture" or "fourier", how densities are found (see `laws.ScaleMixture`). `token=[0, 1]` is the joint
+        law, a `laws.GaussianMixture` from draws. `observe="scores"` with `token=i` and `key=j` is the law of one head's score
+        of query `i` and key `j` in the last attention layer.
 
         !!! Example
 
             >>> import limitlaw as ll
             >>> net = ll.Network(ll.Inputs(tokens=4, activation=ll.clip(100.0)), ll.Attention(heads=2))
             >>> law = net.law()  # infinite width
-            >>> abs(law.var().z(0.3919714436)) < 4
+            >>> print(f"{law.var():.10f} {law.kurtosis():.10f}")
+            0.3919714436 0.1216592126
+            >>> net.law(width=256, observe="scores", token=0, key=1, samples=2**16).kurtosis().covers(0.0959, 0.999)
             True
         """
-        if not isinstance(token, int | np.integer) or isinstance(token, bool):
-            raise TypeError(
-                f"token={token!r}: a law is that of one token, an integer; sample(token=[...]) draws several jointly."
-            )
+        width = self._checked_width(width)
+        seed = _arguments.seed(seed)
+        _arguments.one_of("observe", observe, ("output", "scores"))
+        _arguments.one_of("method", method, ("auto", "draws", "mixture", "fourier"))
         if samples is not None and _arguments.positive_integer("samples", samples) < 2:
             raise ValueError(f"samples={samples!r}: a standard error takes at least two draws.")
         if _arguments.non_negative("accuracy", accuracy) == 0:
             raise ValueError(f"accuracy={accuracy!r}: must be positive, such as 1e-3.")
+        count = None if samples is None else int(samples)
+        exact = isinf(width) and method != "draws"
+        inner = "auto" if method == "draws" else method
 
-        def draw(count: int) -> laws.ScaleMixture:
-            return laws.ScaleMixture(self.sample(count, width=width, token=int(token), observe="covariance", seed=seed))
+        def draw(net: Network, samples: int, **what: Any) -> np.ndarray:
+            return net.sample(samples, width=width, seed=seed, max_memory=max_memory, **what)
 
-        gaussian = self._is_gaussian(self._checked_width(width))
-        count, most = (_FIRST_INTEGRALS, _MOST_INTEGRALS) if gaussian else (_FIRST_DRAWS, _MOST_DRAWS)
-        if samples is not None:
-            count = most = int(samples)
-        while True:
-            law = draw(count)
-            var, kurtosis = law.var(), law.kurtosis()
-            shortfall = (
-                max(var.stderr / (accuracy * var), kurtosis.stderr / (10 * accuracy * (1 + kurtosis))) if var else 0.0
-            )
-            if gaussian:  # what spread there is comes from the integrals, not from the law
-                shortfall = var.stderr / (accuracy * var) if var else 0.0
-            if shortfall <= 1 or count >= most:
-                return laws.Gaussian(var=var) if gaussian else law
-            count = min(int(1.1 * count * shortfall**2) + 1, most)
+        if observe == "scores":
+            row, column, last = self._score_position(token, key)
+            law = _laws.exact_score(self, last, row, column) if exact else None
+            return law or _laws.drawn_score(self, last, row, column, width, draw, count)
+        if key is not None:
+            raise ValueError(f"key={key!r} with observe='output': a key belongs to a score; use observe='scores'.")
+        gaussian = self._is_gaussian(width)
+        if not isinstance(token, int | np.integer) or isinstance(token, bool):
+            tokens = self._distinct_tokens(token)
+            return _laws.drawn_joint(self, tokens, width, draw, count, gaussian)
+        index = _arguments.index("token", token, self.tokens, "tokens")
+        law = _laws.exact_output(self, index, seed, inner) if exact else None
+        return law or _laws.drawn_output(self, index, width, draw, count, accuracy, inner, gaussian)
+
+    def _score_position(self, token: Any, key: Any) -> tuple[int, int, int]:
+        """Query and key of a score, and where the last attention layer stands."""
+        if key is None:
+            raise ValueError("key=None with observe='scores': a score has a query and a key; give token=i and key=j.")
+        self._wanted(None, "scores")
+        row = _arguments.index("token", token, self.tokens, "tokens")
+        column = _arguments.index("key", key, self.tokens, "tokens")
+        return row, column, _gram.last_attention(self.layers)
+
+    def _distinct_tokens(self, token: Any) -> list[int]:
+        rows, _ = self._wanted(token, "covariance")
+        assert rows is not None
+        if len(rows) < len(token):
+            raise ValueError(f"token={token!r}: a token is named twice, so there is no joint density; name each once.")
+        return list(rows)
 
     def _is_gaussian(self, width: int | float) -> bool:
         """Whether nothing is left to mix over: the Gram matrix of every stream is deterministic."""

@@ -20,6 +20,8 @@ from ._expectation import (
     sobol_normals as sobol_normals,
     sobol_uniforms as sobol_uniforms,
 )
+from ._jackknife import jackknife as jackknife, left_out as left_out
+from ._kernel_density import kernel_density as kernel_density, scott_bandwidth as scott_bandwidth
 from ._root import (
     gram as gram,
     multiply as multiply,

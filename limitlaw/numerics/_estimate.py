@@ -7,7 +7,8 @@ class Estimate(float):
     """A float with a standard error.
 
     It behaves as a plain float in arithmetic (the result is a plain float: errors are not propagated silently).
-    `stderr` is 0 only for closed forms and converged quadrature.
+    `stderr` is 0 only for closed forms and converged quadrature; `dof` says how many degrees of freedom it has (a
+    standard error over B batches has B - 1), so that `interval` is Student's.
 
     !!! Example
 
@@ -23,16 +24,20 @@ class Estimate(float):
     """
 
     stderr: float
+    dof: float
 
-    def __new__(cls, value: int | float, stderr: int | float = 0.0) -> "Estimate":
+    def __new__(cls, value: int | float, stderr: int | float = 0.0, dof: int | float = math.inf) -> "Estimate":
         if not stderr >= 0.0:
             raise ValueError(f"stderr={stderr}: a standard error is a non-negative number.")
+        if not dof > 0:
+            raise ValueError(f"dof={dof}: degrees of freedom are a positive number, or inf.")
         self = super().__new__(cls, value)
         self.stderr = float(stderr)
+        self.dof = float(dof)
         return self
 
-    def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
-        return float(self), self.stderr
+    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
+        return float(self), self.stderr, self.dof
 
     def z(self, truth: int | float) -> float:
         """How many standard errors away `truth` is.
@@ -46,6 +51,36 @@ class Estimate(float):
         if self.stderr == 0.0:
             return 0.0 if float(self) == truth else math.inf
         return (float(self) - truth) / self.stderr
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The central confidence interval at `level`, by Student's t with `dof` degrees of freedom.
+
+        !!! Example
+
+            >>> from limitlaw import Estimate
+            >>> low, high = Estimate(1.0, 0.1, dof=7).interval()
+            >>> print(f"{low:.4f} {high:.4f}")
+            0.7635 1.2365
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level={level!r}: must lie strictly between 0 and 1, such as 0.95.")
+        from scipy.special import ndtri, stdtrit
+
+        tail = 0.5 + level / 2
+        reach = self.stderr * float(ndtri(tail) if math.isinf(self.dof) else stdtrit(self.dof, tail))
+        return float(self) - reach, float(self) + reach
+
+    def covers(self, truth: int | float, level: float = 0.95) -> bool:
+        """Whether `truth` lies in `interval(level)`.
+
+        !!! Example
+
+            >>> from limitlaw import Estimate
+            >>> Estimate(1.98, 0.03).covers(2.0)
+            True
+        """
+        low, high = self.interval(level)
+        return low <= truth <= high
 
     def __repr__(self) -> str:
         value, stderr = float(self), self.stderr

@@ -89,7 +89,7 @@ def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[np.ndarray, np.nda
     return np.asarray(means.mean(axis=0)), np.asarray(means.std(axis=0, ddof=1) / np.sqrt(_SCRAMBLINGS))
 
 
-def sobol_normals(dimension: int, points: int, seed: int) -> np.ndarray:
+def sobol_normals(dimension: int, points: int, seed: int | np.random.Generator) -> np.ndarray:
     """Scrambled Sobol points carried to standard normals: shape `(dimension, points)`, float64.
 
     !!! Example
@@ -101,7 +101,7 @@ def sobol_normals(dimension: int, points: int, seed: int) -> np.ndarray:
     return scipy.special.ndtri(sobol_uniforms(dimension, points, seed))
 
 
-def sobol_uniforms(dimension: int, points: int, seed: int) -> np.ndarray:
+def sobol_uniforms(dimension: int, points: int, seed: int | np.random.Generator) -> np.ndarray:
     """Scrambled Sobol points in the open unit cube: shape `(dimension, points)`, float64.
 
     !!! Example

@@ -1,0 +1,270 @@
+"""Several tokens jointly: a Gaussian vector with a random covariance matrix."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from .. import _arguments
+from ..numerics import Estimate, jackknife, largest_power_of_two, sobol_uniforms
+from ._atoms import BATCHES
+from ._law import shape_of
+from ._scale_mixture import ScaleMixture
+
+_AT_ONCE = 2**21  # pairs of a point and a covariance
+_ENTROPY_DRAWS = 2**13
+_SMALLEST_PIVOT = 1e-10
+_ORTHANT_POINTS = 2**12
+_SCRAMBLINGS = 8
+
+
+class GaussianMixture:
+    """`y ~ N(0, C)` over a random `k x k` covariance `C`: the joint law of several tokens.
+
+    `covariances` are independent draws `(N, k, k)`, or exact ones with `weights`. Functions of `x` take points `(..., k)`.
+    Errors come from 32 batches of the draws. `marginal(i)` is the law of one coordinate, with quantiles and all the rest.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from limitlaw.laws import GaussianMixture
+        >>> law = GaussianMixture([np.eye(2), 3 * np.eye(2)], weights=[0.5, 0.5])
+        >>> law.cov().tolist(), law.kurtosis().tolist()
+        ([[2.0, 0.0], [0.0, 2.0]], [0.75, 0.75])
+    """
+
+    def __init__(self, covariances: Any, weights: Any = None, *, name: str = "Gaussian mixture") -> None:
+        C = _arguments.finite_array("covariances", covariances, 3)
+        if not C.size or C.shape[1] != C.shape[2]:
+            raise ValueError(f"covariances has shape {C.shape}: it must be (draws, k, k), with at least one of each.")
+        if np.abs(C - C.swapaxes(1, 2)).max() > 1e-5 * np.abs(C).max():
+            raise ValueError("covariances: they are not symmetric; pass (C + C.swapaxes(1, 2)) / 2 if that is rounding.")
+        self.name = name
+        self.covariances = C
+        self.exact = weights is not None
+        if weights is None:
+            if len(C) < 2:
+                raise ValueError("covariances has one draw: an error takes at least two; give more, or pass weights=[1.0].")
+            self.weights = np.full(len(C), 1 / len(C))
+        else:
+            w = _arguments.finite_array("weights", weights, 1)
+            if w.shape != (len(C),) or w.min() < 0 or not w.sum() > 0:
+                raise ValueError(f"weights has shape {w.shape}: give one probability for each of {len(C)} covariances.")
+            self.weights = w / w.sum()
+
+    def __repr__(self) -> str:
+        return f"GaussianMixture(event_shape={self.event_shape}, draws={len(self.covariances)})"
+
+    @property
+    def event_shape(self) -> tuple[int]:
+        """`(k,)`."""
+        return (self.covariances.shape[1],)
+
+    @functools.cached_property
+    def _roots(self) -> np.ndarray:
+        diagonal = np.einsum("nii->ni", self.covariances)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            correlation = self.covariances / np.sqrt(diagonal[:, :, None] * diagonal[:, None])
+        smallest = np.linalg.eigvalsh(np.nan_to_num(correlation)).min(axis=1)
+        bad = np.flatnonzero(~(smallest > _SMALLEST_PIVOT))
+        if bad.size:
+            raise ValueError(
+                f"covariances[{bad[0]}] is singular (its correlations have the eigenvalue {smallest[bad[0]]:.2g}), so there is "
+                f"no joint density; leave out tokens that are functions of the others, or use sample() and cf()."
+            )
+        return np.linalg.cholesky(self.covariances)
+
+    @functools.cached_property
+    def _batch(self) -> np.ndarray:
+        """Starts of the batches of draws."""
+        count = 1 if self.exact else min(BATCHES, len(self.covariances))
+        return len(self.covariances) // count * np.arange(count)
+
+    def _by_batch(self, kernel: np.ndarray) -> np.ndarray:
+        """Averages `(B, ...)` over the batches of `kernel` `(N, ...)`."""
+        weighted = kernel * self.weights.reshape(-1, *[1] * (kernel.ndim - 1))
+        mass = np.add.reduceat(self.weights, self._batch)
+        return np.add.reduceat(weighted, self._batch, axis=0) / mass.reshape(-1, *[1] * (kernel.ndim - 1))
+
+    def _average(self, kernel: np.ndarray) -> np.ndarray:
+        return np.tensordot(self.weights, kernel, axes=1)
+
+    def marginal(self, i: int) -> ScaleMixture:
+        """The law of coordinate `i`."""
+        i = _arguments.index("i", i, *self.event_shape, "coordinates")
+        variances = self.covariances[:, i, i]
+        return ScaleMixture(variances, self.weights if self.exact else None, allow_zero=True, name=f"{self.name}[{i}]")
+
+    def mean(self) -> np.ndarray:
+        """0, by symmetry."""
+        return np.zeros(self.event_shape)
+
+    def cov(self) -> np.ndarray:
+        """`E C`; its error by `error("cov")`."""
+        return self._average(self.covariances)
+
+    def var(self) -> np.ndarray:
+        """The variances of the coordinates."""
+        return np.diagonal(self.cov()).copy()
+
+    def std(self) -> np.ndarray:
+        """The standard deviations of the coordinates."""
+        return np.sqrt(self.var())
+
+    def skewness(self) -> np.ndarray:
+        """0, by symmetry."""
+        return np.zeros(self.event_shape)
+
+    def kurtosis(self) -> np.ndarray:
+        """Excess kurtosis of each coordinate, `3 Var(C_ii) / (E C_ii)^2`."""
+        return np.array([float(self.marginal(i).kurtosis()) for i in range(*self.event_shape)])
+
+    def moment(self, order: int, kind: str = "raw") -> np.ndarray:
+        """The moments of each coordinate."""
+        return np.array([float(self.marginal(i).moment(order, kind)) for i in range(*self.event_shape)])
+
+    def pdf(self, x: Any) -> Any:
+        """The joint density at points `(..., k)`."""
+        return np.exp(self.logpdf(x))
+
+    def logpdf(self, x: Any) -> Any:
+        """The logarithm of the joint density at points `(..., k)`."""
+        return self._over_points("x", x, lambda part: _log_mean(self._log_kernel(part), self.weights))
+
+    def cdf(self, x: Any) -> Any:
+        """`P(y_1 <= x_1, ..., y_k <= x_k)`, by conditioning one coordinate after the other at one uniform point per covariance."""
+        return self._over_points("x", x, lambda part: self._orthants(part).mean(axis=0))
+
+    def ccdf(self, x: Any) -> Any:
+        """`P(y_1 > x_1, ..., y_k > x_k)`."""
+        return self.cdf(-np.asarray(x, np.float64))
+
+    def logcdf(self, x: Any) -> Any:
+        """The logarithm of `cdf`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.cdf(x))
+
+    def cf(self, t: Any) -> Any:
+        """`E exp(i t . y) = E exp(-t^T C t / 2)` at `t` of shape `(..., k)`."""
+
+        def average(part: np.ndarray) -> np.ndarray:
+            form = np.einsum("pi,nij,pj->np", part, self.covariances, part, optimize=True)
+            return self._average(np.exp(-form / 2))
+
+        return np.asarray(self._over_points("t", t, average), np.complex128)[()]
+
+    def error(self, what: str, x: Any = None) -> Any:
+        """The standard error of "cov", or of "pdf", "logpdf" or "cdf" at points `x`."""
+        _arguments.one_of("what", what, ("cov", "pdf", "logpdf", "cdf"))
+        if what == "cov":
+            return self._spread(self._by_batch(self.covariances))
+        if x is None:
+            raise TypeError(f"error({what!r}): say at which points, error({what!r}, x).")
+        if what == "cdf":
+            return self._over_points("x", x, lambda part: self._spread(self._orthants(part)))
+
+        def relative(part: np.ndarray) -> np.ndarray:
+            log_kernel = self._log_kernel(part)
+            level = _log_mean(log_kernel, self.weights)
+            return self._spread(self._by_batch(np.exp(log_kernel - level)))
+
+        spread = self._over_points("x", x, relative)
+        return spread if what == "logpdf" else spread * self.pdf(x)
+
+    def entropy(self) -> Estimate:
+        """`-E log pdf(y)`, over 8,192 draws of the law."""
+        values = -self.logpdf(self.sample(_ENTROPY_DRAWS, seed=0))
+        return jackknife(float(values.mean()), (values.sum() - values) / (values.size - 1))
+
+    def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
+        """Independent draws, `(*shape, k)`."""
+        rng = np.random.default_rng(_arguments.seed(seed))
+        sizes = shape_of(shape)
+        count = int(np.prod(sizes))
+        picked = np.sort(rng.choice(len(self.covariances), count, p=None if not self.exact else self.weights))
+        values, vectors = np.linalg.eigh(self.covariances[picked])
+        normals = np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal((count, *self.event_shape))
+        draws = np.einsum("nij,nj->ni", vectors, normals)
+        return rng.permutation(draws).reshape(*sizes, *self.event_shape)
+
+    def plot(self, ax: Any = None, *, levels: Sequence[float] = (0.1, 0.5, 0.9, 0.99), **style: Any) -> Any:
+        """For two tokens: contours of the density that hold the given probabilities, on matplotlib axes."""
+        import matplotlib.pyplot as plt
+
+        if self.event_shape != (2,):
+            raise ValueError(f"plot: contours are for two tokens, this law has {self.event_shape[0]}; plot marginal(i).")
+        axes = plt.gca() if ax is None else ax
+        reach = 4 * self.std()
+        first, second = (np.linspace(-r, r, 61) for r in reach)
+        grid = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1)
+        density = self.pdf(grid)
+        at_draws = np.sort(self.pdf(self.sample(2000, seed=0)))[::-1]
+        heights = sorted({float(at_draws[min(int(level * 2000), 1999)]) for level in levels})
+        axes.contour(first, second, density.T, levels=heights, **{"colors": "C0", **style})
+        axes.set_xlabel("output of the first token")
+        axes.set_ylabel("output of the second token")
+        return axes
+
+    def _over_points(self, name: str, x: Any, f: Any) -> Any:
+        points = np.asarray(x, np.float64)
+        if points.shape[-1:] != self.event_shape:
+            raise ValueError(
+                f"{name} has shape {points.shape}: the law is that of {self.event_shape[0]} tokens, so its last axis must be "
+                f"{self.event_shape[0]} long."
+            )
+        flat = points.reshape(-1, *self.event_shape)
+        step = max(_AT_ONCE // len(self.covariances), 1)
+        parts = [f(flat[i : i + step]) for i in range(0, len(flat), step)]
+        return np.concatenate(parts).reshape(points.shape[:-1])[()] if parts else np.empty(points.shape[:-1])
+
+    def _log_kernel(self, x: np.ndarray) -> np.ndarray:
+        """`log N(x; 0, C)` for each covariance and point, `(N, P)`, by forward substitution."""
+        L, (k,) = self._roots, self.event_shape
+        quadratic = np.zeros((len(L), len(x)))
+        solved: list[np.ndarray] = []
+        for i in range(k):
+            residual = x[None, :, i] - sum((L[:, i, j, None] * solved[j] for j in range(i)), np.zeros((1, 1)))
+            solved.append(residual / L[:, i, i, None])
+            quadratic += solved[i] ** 2
+        log_root = np.log(np.einsum("nii->ni", L)).sum(axis=1)
+        return -quadratic / 2 - log_root[:, None] - k / 2 * np.log(2 * np.pi)
+
+    def _orthants(self, x: np.ndarray) -> np.ndarray:
+        """Independent unbiased estimates of `P(y <= x)`, `(B, P)`, each at one point of the unit cube per covariance.
+
+        Exact covariances are few, so each is repeated at the points of several scrambled Sobol sequences.
+        """
+        (k,), count = self.event_shape, len(self.covariances)
+        if not self.exact:
+            return self._by_batch(_orthant(self._roots, np.random.default_rng(0).uniform(size=(k, count)), x))
+        repeats = largest_power_of_two(max(_ORTHANT_POINTS / count, 1))
+        roots = np.repeat(self._roots, repeats, axis=0)
+        rows = []
+        for seed in range(_SCRAMBLINGS):
+            estimate = _orthant(roots, np.tile(sobol_uniforms(k, repeats, seed), count), x)
+            rows.append(self._average(estimate.reshape(count, repeats, -1).mean(axis=1)))
+        return np.stack(rows)
+
+    def _spread(self, batches: np.ndarray) -> np.ndarray:
+        if len(batches) < 2:
+            return np.zeros(batches.shape[1:])
+        return batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+
+
+def _log_mean(log_kernel: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    largest = log_kernel.max(axis=0)
+    return largest + np.log(weights @ np.exp(log_kernel - largest))
+
+
+def _orthant(roots: np.ndarray, uniforms: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """For each root `(N, k, k)`, point of the unit cube `(k, N)` and point `x`: separation of variables (Genz 1992)."""
+    product = np.ones((len(roots), len(x)))
+    drawn: list[np.ndarray] = []
+    for i in range(roots.shape[1]):
+        residual = x[None, :, i] - sum((roots[:, i, j, None] * drawn[j] for j in range(i)), np.zeros((1, 1)))
+        below = ndtr(residual / roots[:, i, i, None])
+        product *= below
+        drawn.append(ndtri(np.clip(uniforms[i][:, None] * below, 1e-300, 1 - 1e-16)))
+    return product

@@ -1,0 +1,155 @@
+"""Laws of a network's observables: exact where the Gram matrix that the last layer sees is fixed, from draws elsewhere."""
+
+from collections.abc import Callable
+from math import isinf
+from typing import Any
+
+import numpy as np
+
+from .. import laws
+from ..numerics import Estimate, jackknife, left_out
+from ._gram import is_linear
+from ._layers import Attention, Inputs
+from ._quadrature import ScoreRow, attended_variance
+
+Draw = Callable[..., np.ndarray]
+
+_FIRST_DRAWS, _MOST_DRAWS = 2**16, 2**22
+_MOST_NUMBERS = 2**31  # random numbers behind the draws of a law: tens of seconds on two cores
+_FIRST_INTEGRALS, _MOST_INTEGRALS = 32, 2**14  # independent integrals behind the variance of a Gaussian limit
+_JOINT_DRAWS = 2**16
+
+
+def fixed_gram(net: Any, layers: tuple[Any, ...]) -> np.ndarray | None:
+    """The Gram matrix after `layers` at infinite width, float64, if it is not random and needs no integral."""
+    gram = net.inputs.limit_gram()
+    for layer in layers:
+        if not isinstance(layer, Attention) or not layer.is_deterministic(np.inf):
+            return None
+        rows = [ScoreRow(layer, gram, token, layer.head_dim_at(np.inf)) for token in range(len(gram))]
+        if any(row.dimension for row in rows):
+            return None
+        weights = np.stack([row.weights_at_rest(len(gram)) for row in rows])
+        gram = gain_of(layer) * weights @ gram @ weights.T
+    return gram
+
+
+def gain_of(layer: Attention) -> float:
+    """The variance that values and output matrix give to one unit of attended variance."""
+    return float(layer.value_std * layer.out_std) ** 2
+
+
+def exact_output(net: Any, token: int, seed: int, method: str) -> laws.Law | None:
+    """The law of a token's output at infinite width, if the last layer is the first that is random."""
+    gram = fixed_gram(net, net.layers[:-1])
+    if gram is None:
+        return None
+    if not net.layers:
+        return laws.Gaussian(var=_positive_variance(gram[token, token]), name="limit")
+    layer = net.layers[-1]
+    if not isinstance(layer, Attention):
+        return None
+    head_dim = layer.head_dim_at(np.inf)
+    atoms = attended_variance(ScoreRow(layer, gram, token, head_dim), seed).scaled(gain_of(layer))
+    return _mixture(atoms.times_chi_square_mean(head_dim), layer.heads, method, "limit")
+
+
+def exact_score(net: Any, last: int, token: int, key: int) -> laws.Law | None:
+    """The law of a score at infinite width, `N(0, K_ii K_jj T)`, `T = chi2(d) / d`, if the tokens it compares are fixed."""
+    gram = fixed_gram(net, net.layers[:last])
+    layer = net.layers[last]
+    if gram is None or layer.tie_qk:
+        return None
+    atoms = laws.Atoms.exactly(np.array([gram[token, token] * gram[key, key]]), np.ones(1))
+    return _score_law(layer, atoms, layer.head_dim_at(np.inf), "limit")
+
+
+def drawn_score(net: Any, last: int, token: int, key: int, width: int | float, draw: Draw, samples: int | None) -> laws.Law:
+    """The law of a score from draws of the tokens it compares (Rao-Blackwell); tied queries and keys from draws of itself."""
+    layer = net.layers[last]
+    count = samples or int(min(2**20, max(2**26 // net.tokens**2, 2**12)))
+    if layer.tie_qk:
+        scores = draw(net, count, observe="scores", token=token)[:, 0, key]
+        if scores.std() <= 1e-6 * abs(scores.mean()):
+            raise ValueError(
+                f"observe='scores' with tie_qk=True: the score tends to the constant {scores[0]:.6g}, so it has no density; "
+                f"use a finite width or head_dim."
+            )
+        return laws.Empirical(scores, name=name_of(width))
+    K = draw(type(net)(net.inputs, *net.layers[:last]), count, observe="gram")
+    atoms = laws.Atoms.from_draws(K[:, token, token].astype(np.float64) * K[:, key, key])
+    return _score_law(layer, atoms, layer.head_dim_at(width), name_of(width))
+
+
+def _score_law(layer: Attention, atoms: laws.Atoms, head_dim: int | float, name: str) -> laws.Law:
+    scale = float(layer.query_std * layer.key_std) ** 2 / (head_dim if layer.scale == "linear" else 1.0)
+    if not scale:
+        raise ValueError(
+            "observe='scores': the score is 0 with certainty (scale='linear' at infinite head dimension, or a query_std or key_std "
+            "of 0), so it has no density; use scale='sqrt', a finite head_dim, or positive stds."
+        )
+    return _mixture(atoms.scaled(scale).times_chi_square_mean(head_dim), 1, "auto", name)
+
+
+def drawn_output(
+    net: Any,
+    token: int,
+    width: int | float,
+    draw: Draw,
+    samples: int | None,
+    accuracy: float,
+    method: str,
+    gaussian: bool,
+) -> laws.Law:
+    """The mixture over draws of the conditional variance, as many as `accuracy` takes."""
+    first, most = (_FIRST_INTEGRALS, _MOST_INTEGRALS) if gaussian else (_FIRST_DRAWS, most_draws(net, width))
+    count = samples or min(first, most)
+    while True:
+        atoms = laws.Atoms.from_draws(draw(net, count, observe="covariance", token=token))
+        law = _mixture(atoms, np.inf if gaussian else 1, method, name_of(width))
+        var, kurtosis = law.var(), law.kurtosis()
+        shortfall = max(var.stderr / (accuracy * var), kurtosis.stderr / (10 * accuracy * (1 + kurtosis)))
+        if samples or shortfall <= 1 or count >= most:
+            return law
+        count = min(int(1.1 * count * shortfall**2) + 1, most)
+
+
+def drawn_joint(
+    net: Any, tokens: list[int], width: int | float, draw: Draw, samples: int | None, gaussian: bool
+) -> laws.GaussianMixture:
+    """The mixture over draws of the conditional covariance of several tokens."""
+    count = samples or (_FIRST_INTEGRALS if gaussian else _JOINT_DRAWS)
+    covariances = draw(net, count, observe="covariance", token=tokens)
+    if gaussian:
+        return laws.GaussianMixture(covariances.mean(axis=0, dtype=np.float64)[None], [1.0], name=name_of(width))
+    return laws.GaussianMixture(covariances, name=name_of(width))
+
+
+def most_draws(net: Any, width: int | float) -> int:
+    """As many as take some tens of seconds: fewer where a draw is expensive."""
+    heads = sum(layer.heads for layer in net.layers if isinstance(layer, Attention) and not isinf(layer.heads))
+    nonlinear = isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and not isinf(width)
+    numbers = net.tokens * (heads + 2 + (width if nonlinear else 0))
+    return int(np.clip(_MOST_NUMBERS / numbers, 2**12, _MOST_DRAWS))
+
+
+def name_of(width: int | float) -> str:
+    return "limit" if isinf(width) else f"width {width}"
+
+
+def _mixture(atoms: laws.Atoms, copies: int | float, method: str, name: str) -> laws.Law:
+    first = atoms.moments(1)
+    _positive_variance(first[0])
+    if isinf(copies) or (atoms.values.size == 1 and copies == 1):
+        mean = jackknife(float(first[0]), left_out(first[1:]))
+        return laws.Gaussian(var=Estimate(mean, mean.stderr, mean.dof), name=name)
+    return laws.ScaleMixture._of_atoms(atoms, int(copies), method, name)
+
+
+def _positive_variance(variance: float) -> float:
+    if not variance > 0:
+        raise ValueError(
+            "the output is 0 with certainty (its variance is), so it has no density; "
+            "give the token a positive Gram entry and the layer a positive value_std and out_std."
+        )
+    return float(variance)
