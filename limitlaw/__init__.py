@@ -1,4 +1,17 @@
 from . import laws as laws, netsor as netsor
+from .divergence import (
+    Comparison as Comparison,
+    Convergence as Convergence,
+    ResolutionWarning as ResolutionWarning,
+    compare as compare,
+    convergence as convergence,
+    energy as energy,
+    kde_kl as kde_kl,
+    kl as kl,
+    ks as ks,
+    tv as tv,
+    wasserstein as wasserstein,
+)
 from .networks import (
     Attention as Attention,
     GaussianInputs as GaussianInputs,

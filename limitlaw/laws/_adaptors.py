@@ -81,6 +81,7 @@ def as_numpyro(law: Law) -> Any:
     if law.mixture.zero:
         raise ValueError("law.numpyro(): the law has a point mass at 0, so it has no density.")
     values, weights = law.mixture.values, law.mixture.weights
+    positive = np.maximum(weights, 0.0)
 
     class Mixture(dist.Distribution):
         """`sqrt(v) z` over the atoms of `v`; traceable, in the dtype of what it meets."""
@@ -89,7 +90,7 @@ def as_numpyro(law: Law) -> Any:
 
         def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
             key_variance, key_normal = jax.random.split(key)
-            steps = jnp.asarray(np.cumsum(weights) / weights.sum())
+            steps = jnp.asarray(np.cumsum(positive) / positive.sum())
             uniform = jax.random.uniform(key_variance, sample_shape, steps.dtype)
             picked = jnp.minimum(jnp.searchsorted(steps, uniform, side="right"), steps.size - 1)
             return jnp.sqrt(jnp.asarray(values))[picked] * jax.random.normal(key_normal, sample_shape, steps.dtype)
@@ -98,8 +99,8 @@ def as_numpyro(law: Law) -> Any:
             del intermediates
             y = jnp.asarray(value)
             v = jnp.asarray(values, y.dtype)
-            log_weights = jnp.asarray(np.log(weights) - 0.5 * np.log(2 * np.pi * values), y.dtype)
-            return jax.scipy.special.logsumexp(log_weights - y[..., None] ** 2 / (2 * v), axis=-1)
+            factors = jnp.asarray(weights / np.sqrt(2 * np.pi * values), y.dtype)
+            return jax.scipy.special.logsumexp(-(y[..., None] ** 2) / (2 * v), axis=-1, b=factors)
 
         @property
         def mean(self) -> Any:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from ..numerics import left_out
+
 BATCHES = 32
 _BINS = 600
 _BINS_OF_PAIRS = 1000  # sums and products of two variances spread further
@@ -13,14 +15,15 @@ _CHI_SQUARE_NODES = 512
 _CHI_SQUARE_DEPTH = 400.0  # atoms of a chi-square reach up to where its density is exp(-400) of the largest
 _NEGLIGIBLE = 40.0  # and down to where exp(-40) is left out of a density, or to
 _SMALLEST = 1e-24
+_UNCORRECTED = 1e-4  # of the known law in each tail, where control variates would do harm
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """A law on the half-line: `weights` on `values`, and independent `replicates` of the weights.
+    """A law on the half-line: `weights` on `values`, and `left_out`, the weights with one batch left out at a time.
 
-    The replicates, `(B, len(values))`, are what is known of the error: batches of independent draws, or independent
-    randomisations of a quasi-Monte Carlo rule, with the weights as their average; B = 0 for an exact rule.
+    The latter, `(B, len(values))`, are what is known of the error (by the jackknife): batches are of independent draws, or are
+    independent randomisations of a quasi-Monte Carlo rule; B = 0 for an exact rule.
 
     Many values become few: in each of 600 bins of the logarithm, two atoms that keep the probability and the first three
     moments of the bin (its Gauss rule). For a smooth function of the value the error is of fourth order in the width of a bin:
@@ -29,7 +32,7 @@ class Atoms:
 
     values: np.ndarray
     weights: np.ndarray
-    replicates: np.ndarray
+    left_out: np.ndarray
 
     @classmethod
     def exactly(cls, values: np.ndarray, weights: np.ndarray) -> "Atoms":
@@ -43,14 +46,39 @@ class Atoms:
         count = min(BATCHES, draws.size)
         rows = np.split(draws, draws.size // count * np.arange(1, count))
         values, weights = _gather(rows, [np.full(row.size, count / draws.size) for row in rows])
-        return cls(values, weights.mean(axis=0), weights)
+        return cls(values, weights.mean(axis=0), left_out(weights))
+
+    @classmethod
+    def from_coupled_draws(cls, draws: np.ndarray, control: np.ndarray, known: "Atoms") -> "Atoms":
+        """Independent draws, each coupled to a `control` draw of a law that is `known` exactly.
+
+        The law of the draws less that of the controls plus the known one (control variates): the same law, with an error that is the
+        smaller the closer the two are. Only the middle of the known law is corrected, between two of its quantiles: far tails
+        stay as drawn, and positive. Single weights may come out negative.
+        """
+        steps = np.cumsum(known.weights)
+        low, high = known.values[np.searchsorted(steps, [_UNCORRECTED, 1 - _UNCORRECTED])]
+        middle = (known.values >= low) & (known.values <= high)
+        count = min(BATCHES, draws.size)
+        cuts = draws.size // count * np.arange(1, count)
+        values, weights = [], []
+        for row, other in zip(np.split(draws, cuts), np.split(control, cuts), strict=True):
+            other = other[(other >= low) & (other <= high)]
+            each = count / draws.size
+            share = row.size * each
+            values.append(np.concatenate([row, other, known.values[middle]]))
+            weights.append(
+                np.concatenate([np.full(row.size, each), np.full(other.size, -each), share * known.weights[middle]])
+            )
+        gathered, rows = _gather(values, weights)
+        return cls(gathered, rows.mean(axis=0), left_out(rows))
 
     @classmethod
     def from_randomisations(cls, points: np.ndarray) -> "Atoms":
         """Rows of equally weighted points, each row an independent randomisation of the same rule."""
         equal = np.full(points.shape[1], 1 / points.shape[1])
         values, weights = _gather(list(points), [equal] * len(points))
-        return cls(values, weights.mean(axis=0), weights)
+        return cls(values, weights.mean(axis=0), left_out(weights))
 
     @property
     def zero(self) -> float:
@@ -58,12 +86,12 @@ class Atoms:
         return float(self.weights[self.values == 0].sum())
 
     def moments(self, order: int) -> np.ndarray:
-        """`E v^order`: first by the weights, then by each replicate."""
-        return np.vstack([self.weights, self.replicates]) @ self.values**order
+        """`E v^order`: first by the weights, then with each batch left out."""
+        return np.vstack([self.weights, self.left_out]) @ self.values**order
 
     def scaled(self, factor: float) -> "Atoms":
         """The law of `factor v`."""
-        return Atoms(factor * self.values, self.weights, self.replicates)
+        return Atoms(factor * self.values, self.weights, self.left_out)
 
     def times_chi_square_mean(self, dof: int | float) -> "Atoms":
         """The law of `v chi2(dof) / dof`, the factor independent of `v`; of `v` itself for `dof = inf`."""
@@ -82,13 +110,13 @@ class Atoms:
             power = power._combined(power, np.add.outer)
 
     def _combined(self, other: "Atoms", operation: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> "Atoms":
-        """The law of a function of two independent values; replicates belong together if both have them."""
+        """The law of a function of two independent values; batches are left out of both at once."""
         pairs = [(self.weights, other.weights)]
-        for i in range(max(len(self.replicates), len(other.replicates))):
+        for i in range(max(len(self.left_out), len(other.left_out))):
             pairs.append(
                 (
-                    self.replicates[i] if len(self.replicates) else self.weights,
-                    other.replicates[i] if len(other.replicates) else other.weights,
+                    self.left_out[i] if len(self.left_out) else self.weights,
+                    other.left_out[i] if len(other.left_out) else other.weights,
                 )
             )
         values = operation(self.values, other.values).ravel()
@@ -103,13 +131,13 @@ def _chi_square_mean(dof: int | float) -> Atoms:
     def depth(t: float) -> float:
         return dof / 2 * (np.expm1(t) - t)
 
-    def left_out(t: float) -> float:  # of the density at 0, E v^(-1/2)
+    def missing(t: float) -> float:  # of the density at 0, E v^(-1/2)
         return depth(t) + t / 2 - _NEGLIGIBLE
 
     high = float(brentq(lambda t: depth(t) - _CHI_SQUARE_DEPTH, 0.0, 2 + np.log(1 + 2 * _CHI_SQUARE_DEPTH / dof)))
     low = float(np.log(_SMALLEST))
-    if left_out(low) > 0:
-        low = float(brentq(left_out, low, 0.0))
+    if missing(low) > 0:
+        low = float(brentq(missing, low, 0.0))
     t = np.linspace(low, high, _CHI_SQUARE_NODES)
     weights = np.exp(-dof / 2 * (np.expm1(t) - t))
     weights /= weights.sum()
@@ -130,7 +158,7 @@ def _gather(
     low = float(np.log(smallest)) if largest else 0.0
     step = (float(np.log(largest)) - low) / bins if largest > smallest else 1.0
     centres = np.exp(low + (np.arange(bins) + 0.5) * step)
-    moments = np.zeros((len(weights), 4, bins))
+    moments, absolute = np.zeros((len(weights), 4, bins)), np.zeros((4, bins))
     zeros = np.zeros(len(weights))
     for i, w in enumerate(weights):
         if i == 0 or len(values) > 1:
@@ -140,10 +168,15 @@ def _gather(
             local = v[alive] / centres[index] - 1
         zeros[i] = w[~alive].sum()
         term = w[alive]
+        signed = bool(np.any(term < 0))
         for order in range(4):
             moments[i, order] = np.bincount(index, term, bins)
+            absolute[order] += (
+                np.bincount(index, np.abs(w[alive]) * local**order, bins) if signed else moments[i, order]
+            )
             term = term * local
-    points, rows = _two_point_rules(moments, step)
+    points = _two_points(absolute, step)
+    rows = _two_weights(moments, points)
     flat = (centres * (1 + points)).ravel()
     rows = rows.reshape(len(weights), -1)
     used = rows.any(axis=0)
@@ -152,18 +185,23 @@ def _gather(
     return (np.append(0.0, flat), np.column_stack([zeros, rows])) if has_zero else (flat, rows)
 
 
-def _two_point_rules(moments: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """From moments 0 to 3 `(rows, 4, bins)` in bins: points `(2, bins)` and weights `(rows, 2, bins)`."""
-    mass = moments[:, 0].mean(axis=0)
+def _two_points(moments: np.ndarray, step: float) -> np.ndarray:
+    """The two points `(2, bins)` of the Gauss rules with moments 0 to 3 `(4, bins)`; twice the same where there is one."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean, second, third = np.nan_to_num(moments[:, 1:].mean(axis=0) / mass)
+        mean, second, third = np.nan_to_num(moments[1:] / moments[0])
         variance = second - mean**2
-        single = ~(variance > 1e-10 * second)  # spread of the order of rounding: one point
+        single = ~(variance > 1e-10 * second)  # spread of the order of rounding
         std = np.sqrt(np.where(single, 1.0, variance))
         skewness = (third - 3 * mean * second + 2 * mean**3) / std**3
     skewness = np.clip(skewness, -step / std, step / std)  # rounding must not move a point out of its bin
     half = np.sqrt(skewness**2 / 4 + 1)
-    points = np.where(single, mean, mean + std * (skewness / 2 + np.array([-1.0, 1.0])[:, None] * half))
-    gap = np.where(single, 1.0, points[1] - points[0])
-    upper = np.where(single, moments[:, 0], (moments[:, 1] - moments[:, 0] * points[0]) / gap)
-    return points, np.stack([moments[:, 0] - upper, upper], axis=1)
+    return np.where(single, mean, mean + std * (skewness / 2 + np.array([-1.0, 1.0])[:, None] * half))
+
+
+def _two_weights(moments: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The weights `(rows, 2, bins)` on two points that have moments 0 and 1 of `(rows, 4, bins)`."""
+    gap = points[1] - points[0]
+    single = gap <= 0
+    upper = (moments[:, 1] - moments[:, 0] * points[0]) / np.where(single, 1.0, gap)
+    upper = np.where(single, moments[:, 0], upper)
+    return np.stack([moments[:, 0] - upper, upper], axis=1)

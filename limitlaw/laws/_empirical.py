@@ -38,7 +38,7 @@ class Empirical(Law):
     def __init__(self, samples: Any, *, name: str = "samples") -> None:
         self.samples = checked_samples("samples", samples)
         self.name = name
-        self._sorted = np.sort(self.samples)
+        self.ordered = np.sort(self.samples)
 
     def __repr__(self) -> str:
         return f"Empirical({self.samples.size} samples, mean={self.mean()}, var={self.var()})"
@@ -54,11 +54,11 @@ class Empirical(Law):
     @functools.cached_property
     def _edges(self) -> np.ndarray:
         """Panels two bandwidths wide, over all that the kernels reach."""
-        low, high = self._sorted[0] - 12 * self.bandwidth, self._sorted[-1] + 12 * self.bandwidth
+        low, high = self.ordered[0] - 12 * self.bandwidth, self.ordered[-1] + 12 * self.bandwidth
         return np.linspace(low, high, int(min(np.ceil((high - low) / (2 * self.bandwidth)), 4096)) + 1)
 
     @functools.cached_property
-    def _parts(self) -> list[np.ndarray]:
+    def parts(self) -> list[np.ndarray]:
         """Batches of the samples, in the order given, each sorted."""
         count = min(BATCHES, self.samples.size)
         return [np.sort(part) for part in np.array_split(self.samples, count)]
@@ -67,8 +67,8 @@ class Empirical(Law):
         """The moment of the samples, with a standard error over batches; central ones are freed of their `O(1/N)` bias."""
         order = checked_moment(order, kind)
         centre = self.samples.mean()  # moments about it, for accuracy
-        powers = np.array([[np.mean((part - centre) ** k) for k in range(order + 1)] for part in self._parts])
-        sizes = np.array([part.size for part in self._parts]) / self.samples.size * len(self._parts)
+        powers = np.array([[np.mean((part - centre) ** k) for k in range(order + 1)] for part in self.parts])
+        sizes = np.array([part.size for part in self.parts]) / self.samples.size * len(self.parts)
 
         def value(about_centre: np.ndarray) -> float:
             mean = about_centre[1] if order else 0.0
@@ -83,28 +83,28 @@ class Empirical(Law):
 
     def entropy(self) -> Estimate:
         """`mean log(2 N r_i) - digamma(k)`, `r_i` the distance to the `k`-th nearest neighbour, `k = 5`."""
-        if self.samples.size <= _NEIGHBOURS:
-            raise ValueError(f"samples: there are {self.samples.size}, and entropy needs more than {_NEIGHBOURS}.")
+        if self.samples.size <= 2 * _NEIGHBOURS:
+            raise ValueError(f"samples: there are {self.samples.size}, and entropy needs more than {2 * _NEIGHBOURS}.")
         return jackknife(
-            _neighbour_entropy(self._sorted),
-            np.array([_neighbour_entropy(rest) for rest in self.without_batches()]),
+            neighbour_entropy(self.ordered), np.array([neighbour_entropy(self.ordered[kept]) for kept in self.kept])
         )
 
-    def without_batches(self) -> list[np.ndarray]:
-        """The sorted samples without each batch in turn."""
-        order = np.argsort(self.samples, kind="stable")
-        batch = np.concatenate([np.full(part.size, i) for i, part in enumerate(self._parts)])[order]
-        return [self._sorted[batch != i] for i in range(len(self._parts))] if len(self._parts) > 1 else []
+    @functools.cached_property
+    def kept(self) -> np.ndarray:
+        """Which of the ordered samples stay when each batch in turn is left out, `(B, N)`."""
+        batch = np.repeat(np.arange(len(self.parts)), [part.size for part in self.parts])
+        return batch[np.argsort(self.samples, kind="stable")] != np.arange(len(self.parts))[:, None]
 
     def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
         """Draws from the samples, with replacement."""
         return np.random.default_rng(_arguments.seed(seed)).choice(self.samples, shape_of(shape))
 
-    def batches(self, what: str, x: np.ndarray) -> np.ndarray:
-        """By batches of the samples."""
+    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+        """By batches of the samples; the bandwidth stays."""
+        share = np.array([part.size for part in self.parts])[:, None] * (len(self.parts) / self.samples.size)
         if what == "pdf":
-            return np.stack([kernel_density(part, x, self.bandwidth) for part in self._parts])
-        below = np.stack([np.searchsorted(part, x, side="right") / part.size for part in self._parts])
+            return left_out(share * np.stack([kernel_density(part, x, self.bandwidth) for part in self.parts]))
+        below = left_out(share * np.stack([np.searchsorted(part, x, side="right") / part.size for part in self.parts]))
         return below if what == "cdf" else 1 - below
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
@@ -116,21 +116,23 @@ class Empirical(Law):
 
     def _logcdf(self, x: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.log(np.searchsorted(self._sorted, x, side="right") / self.samples.size)
+            return np.log(np.searchsorted(self.ordered, x, side="right") / self.samples.size)
 
     def _logccdf(self, x: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
-            return np.log1p(-np.searchsorted(self._sorted, x, side="right") / self.samples.size)
+            return np.log1p(-np.searchsorted(self.ordered, x, side="right") / self.samples.size)
 
     def _cf(self, t: np.ndarray) -> np.ndarray:
         step = max(_AT_ONCE // self.samples.size, 1)
-        parts = [np.exp(1j * np.multiply.outer(t[i : i + step], self.samples)).mean(axis=1) for i in range(0, t.size, step)]
+        parts = [
+            np.exp(1j * np.multiply.outer(t[i : i + step], self.samples)).mean(axis=1) for i in range(0, t.size, step)
+        ]
         return np.concatenate(parts)
 
     def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
         """The smallest sample with at least the fraction `q` of them at or below it."""
         level = 1 - q if upper else q
-        return np.quantile(self._sorted, level, method="inverted_cdf")
+        return np.quantile(self.ordered, level, method="inverted_cdf")
 
 
 def checked_samples(name: str, samples: Any) -> np.ndarray:
@@ -154,7 +156,8 @@ def checked_samples(name: str, samples: Any) -> np.ndarray:
     return array
 
 
-def _neighbour_entropy(ordered: np.ndarray) -> float:
+def neighbour_entropy(ordered: np.ndarray) -> float:
+    """Kozachenko and Leonenko's estimate, from sorted samples."""
     radius = neighbour_distances(ordered, ordered, _NEIGHBOURS + 1)  # the nearest is the point itself
     return float(np.mean(np.log(2 * ordered.size * np.maximum(radius, 1e-300))) - digamma(_NEIGHBOURS))
 

@@ -84,7 +84,9 @@ class TiltedFourier:
         left = (self._log_mgf(tau - eta)[0] - here + _DEPTH) / eta + centre
         step = 2 * np.pi / (max(right.min(), left.min()) + _WINDOW * self._std)
         count = 64
-        while count < 2 * _MOST_NODES and np.log(np.abs(self._transform(tau, np.array([count * step]))[0, 0])) > -_DEPTH:
+        while (
+            count < 2 * _MOST_NODES and np.log(np.abs(self._transform(tau, np.array([count * step]))[0, 0])) > -_DEPTH
+        ):
             count *= 2
         transform = self._transform(tau, step * np.arange(count))
         large = np.flatnonzero(np.abs(transform[0]) > np.exp(-_DEPTH))

@@ -70,16 +70,15 @@ class Gaussian(Law):
 
     def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
         """Independent draws."""
-        normals = np.random.default_rng(_arguments.seed(seed)).standard_normal(shape_of(shape))
-        return float(self._mean) + float(self.std()) * normals
+        return self.quantiles_of_normal(np.random.default_rng(_arguments.seed(seed)).standard_normal(shape_of(shape)))
 
-    def batches(self, what: str, x: np.ndarray) -> np.ndarray:
-        """Two replicates, a standard error up and down in mean and variance."""
-        up = [Gaussian(m + m.stderr, v + v.stderr) for m, v in [(self._mean, self._var)]]
-        down = [Gaussian(m - m.stderr, max(v - v.stderr, 1e-3 * v)) for m, v in [(self._mean, self._var)]]
-        if not self._mean.stderr and not self._var.stderr:
-            return super().batches(what, x)
-        return np.stack([getattr(law, what)(x) for law in (*up, *down)])
+    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+        """Two batches whose means and variances lie a standard error up and down."""
+        mean, var = self._mean, self._var
+        if not mean.stderr and not var.stderr:
+            return super().left_out(what, x)
+        others = [Gaussian(mean + s * mean.stderr, max(var + s * var.stderr, 1e-3 * var)) for s in (-1.0, 1.0)]
+        return np.stack([getattr(law, what)(x) for law in others])
 
     def _standard(self, x: np.ndarray) -> np.ndarray:
         return (x - float(self._mean)) / float(self.std())
@@ -96,9 +95,12 @@ class Gaussian(Law):
     def _cf(self, t: np.ndarray) -> np.ndarray:
         return np.exp(1j * t * float(self._mean) - t**2 * float(self._var) / 2)
 
+    def quantiles_of_normal(self, z: np.ndarray) -> np.ndarray:
+        """`mean + std z`."""
+        return float(self._mean) + float(self.std()) * z
+
     def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
-        normal = -ndtri(q) if upper else ndtri(q)
-        return float(self._mean) + float(self.std()) * normal
+        return self.quantiles_of_normal(-ndtri(q) if upper else ndtri(q))
 
 
 def _estimate(value: float) -> Estimate:

@@ -40,13 +40,17 @@ class GaussianMixture:
         if not C.size or C.shape[1] != C.shape[2]:
             raise ValueError(f"covariances has shape {C.shape}: it must be (draws, k, k), with at least one of each.")
         if np.abs(C - C.swapaxes(1, 2)).max() > 1e-5 * np.abs(C).max():
-            raise ValueError("covariances: they are not symmetric; pass (C + C.swapaxes(1, 2)) / 2 if that is rounding.")
+            raise ValueError(
+                "covariances: they are not symmetric; pass (C + C.swapaxes(1, 2)) / 2 if that is rounding."
+            )
         self.name = name
         self.covariances = C
         self.exact = weights is not None
         if weights is None:
             if len(C) < 2:
-                raise ValueError("covariances has one draw: an error takes at least two; give more, or pass weights=[1.0].")
+                raise ValueError(
+                    "covariances has one draw: an error takes at least two; give more, or pass weights=[1.0]."
+                )
             self.weights = np.full(len(C), 1 / len(C))
         else:
             w = _arguments.finite_array("weights", weights, 1)
@@ -194,7 +198,9 @@ class GaussianMixture:
         import matplotlib.pyplot as plt
 
         if self.event_shape != (2,):
-            raise ValueError(f"plot: contours are for two tokens, this law has {self.event_shape[0]}; plot marginal(i).")
+            raise ValueError(
+                f"plot: contours are for two tokens, this law has {self.event_shape[0]}; plot marginal(i)."
+            )
         axes = plt.gca() if ax is None else ax
         reach = 4 * self.std()
         first, second = (np.linspace(-r, r, 61) for r in reach)

@@ -7,12 +7,31 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from .. import _arguments
-from ..numerics import Estimate, jackknife, left_out
+from ..numerics import Estimate, jackknife
 
-_TAILS = (0.499, 0.49, 0.45, 0.35, 0.25, 0.15, 0.08, 0.04, 0.015, 5e-3, 1e-3, 1e-4, 1e-6, 1e-8, 1e-11, 1e-15, 1e-20, 1e-26)
+_TAILS = (
+    0.499,
+    0.49,
+    0.45,
+    0.35,
+    0.25,
+    0.15,
+    0.08,
+    0.04,
+    0.015,
+    5e-3,
+    1e-3,
+    1e-4,
+    1e-6,
+    1e-8,
+    1e-11,
+    1e-15,
+    1e-20,
+    1e-26,
+)
 _PANEL_NODES = 16
 _SOLVED = 512  # quantiles solved one by one; more of them start from a spline through as many
 _SPLINE_REACH = 9.0  # standard normals are never larger
@@ -28,8 +47,8 @@ class Law(abc.ABC):
     law itself is known from draws, `error(what, x)` is the standard error of `pdf`, `cdf`, ... at `x`.
 
     A subclass gives `_logpdf`, `_logccdf`, `_logcdf` (one-dimensional arrays in and out), `_cf`, `moment`, `sample`, and
-    `batches`: independent replicates of a function of the law, from which every error is derived. The rest (quantiles,
-    entropy, plots, adaptors) follows.
+    `left_out`: a function of the law with one batch of what it was made from left out at a time, from which every error is
+    derived. The rest (quantiles, entropy, plots, adaptors) follows.
     """
 
     name: str = "law"
@@ -56,8 +75,8 @@ class Law(abc.ABC):
     def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
         """Independent draws, float64."""
 
-    def batches(self, what: str, x: np.ndarray) -> np.ndarray:
-        """Independent replicates of `what` ("pdf", "cdf" or "ccdf") at `x`, `(B, len(x))`, whose average is its value.
+    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+        """`what` ("pdf", "cdf" or "ccdf") at `x` with each of `B` independent batches left out in turn, `(B, len(x))`.
 
         B is 0 for a law that is known exactly.
         """
@@ -140,8 +159,7 @@ class Law(abc.ABC):
         live = f > 0
         value = -float(weights[live] @ (f[live] * log_f[live]))
         others = [
-            -float(weights[live] @ (row * np.log(np.maximum(row, 1e-300))))
-            for row in left_out(self.batches("pdf", x))[:, live]
+            -float(weights[live] @ (row * np.log(np.maximum(row, 1e-300)))) for row in self.left_out("pdf", x)[:, live]
         ]
         return jackknife(value, np.array(others))
 
@@ -165,8 +183,9 @@ class Law(abc.ABC):
         return spread / getattr(self, plain)(x) if what.startswith("log") else spread
 
     def _spread(self, what: str, x: np.ndarray) -> np.ndarray:
-        rows = self.batches(what, x)
-        return rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.zeros(x.size)
+        rows = self.left_out(what, x)
+        count = len(rows)
+        return rows.std(axis=0, ddof=1) * (count - 1) / np.sqrt(count) if count > 1 else np.zeros(x.size)
 
     def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
         """Newton's method on the logarithm of the smaller tail; many quantiles start from a spline through a few."""
@@ -229,11 +248,26 @@ class Law(abc.ABC):
             x[beyond] = centre + 2 * (x[beyond] - centre)
         return x
 
+    def quantiles_of_normal(self, z: np.ndarray) -> np.ndarray:
+        """The increasing map `T` for which `T(z)` has this law if `z` is a standard normal."""
+        return self._solve(log_ndtr(-np.abs(z)), z > 0)
+
     @functools.cached_property
     def _from_normal(self) -> CubicSpline:
-        """The increasing map `T` with `T(z)` of this law for a standard normal `z`."""
+        """`quantiles_of_normal` as a spline."""
         z = np.linspace(-_SPLINE_REACH, _SPLINE_REACH, _SOLVED)
-        return CubicSpline(z, self._solve(log_ndtr(-np.abs(z)), z > 0))
+        return CubicSpline(z, self.quantiles_of_normal(z))
+
+    @functools.cached_property
+    def _to_normal(self) -> CubicSpline:
+        """Its inverse."""
+        z = self._from_normal.x
+        return CubicSpline(self._from_normal(z), z)
+
+    def cdf_by_spline(self, x: np.ndarray) -> np.ndarray:
+        """The cdf at many points, to about 1e-8: a spline through its values in normal scores."""
+        ends = self._to_normal.x[[0, -1]]
+        return ndtr(self._to_normal(np.clip(x, *ends)))
 
     @functools.cached_property
     def _edges(self) -> np.ndarray:
@@ -267,9 +301,7 @@ class Law(abc.ABC):
         if kind == "ccdf":
             axes.set_yscale("log")
         axes.set_xlabel("output y")
-        axes.set_ylabel(
-            {"pdf": "density", "logpdf": "log density", "cdf": "P(Y ≤ y)", "ccdf": "P(Y > y)"}[kind]
-        )
+        axes.set_ylabel({"pdf": "density", "logpdf": "log density", "cdf": "P(Y ≤ y)", "ccdf": "P(Y > y)"}[kind])
         return axes
 
     def scipy(self) -> Any:

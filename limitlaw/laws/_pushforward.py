@@ -120,35 +120,36 @@ class Pushforward(Law):
             )
 
     @functools.cached_property
-    def _drawn(self) -> Empirical:
+    def drawn(self) -> Empirical:
+        """2^18 draws of the law."""
         self._check_single("the density, cdf or quantiles")
         return Empirical(self.sample(_DRAWS, seed=0))
 
     def entropy(self) -> Estimate:
         """Of the draws, from nearest neighbours."""
-        return self._drawn.entropy()
+        return self.drawn.entropy()
 
-    def batches(self, what: str, x: np.ndarray) -> np.ndarray:
-        """Batches of the draws."""
-        return self._drawn.batches(what, x)
+    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+        """By batches of the draws."""
+        return self.drawn.left_out(what, x)
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
-        return self._drawn._pdf(x)
+        return self.drawn._pdf(x)
 
     def _logpdf(self, x: np.ndarray) -> np.ndarray:
-        return self._drawn._logpdf(x)
+        return self.drawn._logpdf(x)
 
     def _logcdf(self, x: np.ndarray) -> np.ndarray:
-        return self._drawn._logcdf(x)
+        return self.drawn._logcdf(x)
 
     def _logccdf(self, x: np.ndarray) -> np.ndarray:
-        return self._drawn._logccdf(x)
+        return self.drawn._logccdf(x)
 
     def _cf(self, t: np.ndarray) -> np.ndarray:
-        return self._drawn._cf(t)
+        return self.drawn._cf(t)
 
     def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
-        return self._drawn._quantiles(q, upper=upper)
+        return self.drawn._quantiles(q, upper=upper)
 
     def _mean(self) -> tuple[np.ndarray, np.ndarray]:
         return gaussian_expectation(self.transform, self.dimension)

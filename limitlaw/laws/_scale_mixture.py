@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import erfcx, factorial2
 
 from .. import _arguments
-from ..numerics import Estimate, jackknife, left_out
+from ..numerics import Estimate, jackknife
 from ._atoms import Atoms
 from ._fourier import TiltedFourier
 from ._law import Law, checked_moment, shape_of
@@ -65,13 +65,17 @@ class ScaleMixture(Law):
         self._asked = method
 
     @classmethod
-    def _of_atoms(cls, atoms: Atoms, copies: int = 1, method: str = "auto", name: str = "scale mixture") -> "ScaleMixture":
+    def _of_atoms(
+        cls, atoms: Atoms, copies: int = 1, method: str = "auto", name: str = "scale mixture"
+    ) -> "ScaleMixture":
         law = cls.__new__(cls)
         law.copies, law.atoms, law.name, law._asked = copies, atoms, name, method
         return law
 
     def __repr__(self) -> str:
-        return f"ScaleMixture(var={self.var()}, kurtosis={self.kurtosis()}, copies={self.copies}, method={self.method!r})"
+        return (
+            f"ScaleMixture(var={self.var()}, kurtosis={self.kurtosis()}, copies={self.copies}, method={self.method!r})"
+        )
 
     @functools.cached_property
     def method(self) -> str:
@@ -103,10 +107,8 @@ class ScaleMixture(Law):
         return TiltedFourier(self.atoms.values, self.atoms.weights[None], self.copies)
 
     @functools.cached_property
-    def _fourier_batches(self) -> TiltedFourier:
-        return TiltedFourier(
-            self.atoms.values, np.vstack([self.atoms.weights, self.atoms.replicates]), self.copies
-        )
+    def _fourier_left_out(self) -> TiltedFourier:
+        return TiltedFourier(self.atoms.values, np.vstack([self.atoms.weights, self.atoms.left_out]), self.copies)
 
     def mean(self) -> Estimate:
         """0, by symmetry."""
@@ -118,24 +120,23 @@ class ScaleMixture(Law):
         if order % 2:
             return Estimate(0.0)
         half = order // 2
-        by_row = np.array([self.atoms.moments(k) for k in range(half + 1)])  # E v_1^k, by the weights and by each replicate
+        by_row = np.array([self.atoms.moments(k) for k in range(half + 1)])  # E v_1^k
 
         def value(moments: np.ndarray) -> float:
             average = _moments_of_average(moments, self.copies)
             scale = average[1] ** half if kind == "standardized" else 1.0
             return float(factorial2(order - 1, exact=True) * average[half] / scale) if order else 1.0
 
-        return jackknife(value(by_row[:, 0]), np.array([value(row) for row in left_out(by_row[:, 1:].T)]))
+        return jackknife(value(by_row[:, 0]), np.array([value(row) for row in by_row[:, 1:].T]))
 
     def kurtosis(self) -> Estimate:
         """Excess kurtosis, `3 Var(v) / (E v)^2`."""
         first, second = self.atoms.moments(1), self.atoms.moments(2)
 
-        def value(first: float, second: float) -> float:
+        def value(first: Any, second: Any) -> Any:
             return 3 * (second / first**2 - 1) / self.copies
 
-        others = left_out(np.stack([first[1:], second[1:]], axis=1))
-        return jackknife(float(value(first[0], second[0])), np.array([value(a, b) for a, b in others]))
+        return jackknife(float(value(first[0], second[0])), value(first[1:], second[1:]))
 
     def laplace(self, lam: Any) -> Any:
         """`E exp(-lam v)`, the Laplace transform of the variance: `M(lam / H)^H`."""
@@ -144,20 +145,20 @@ class ScaleMixture(Law):
         return one**self.copies
 
     def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
-        """Independent draws: a variance, then a normal; for several copies, a normal through the inverse cdf."""
+        """Independent draws: a variance, then a normal; or, for several copies, a normal through the inverse cdf."""
         rng = np.random.default_rng(_arguments.seed(seed))
         normals = rng.standard_normal(shape_of(shape))
-        if self.copies > 1 and not self.atoms.zero:
+        if (self.copies > 1 and not self.atoms.zero) or self.atoms.weights.min() < 0:
             return self._from_normal(normals)
         mixture = self.mixture
         steps = np.cumsum(mixture.weights)
         picked = np.searchsorted(steps, rng.uniform(0, steps[-1], normals.shape), side="right")
         return np.sqrt(mixture.values[np.minimum(picked, steps.size - 1)]) * normals
 
-    def batches(self, what: str, x: np.ndarray) -> np.ndarray:
-        """By the replicates of the law of the variance."""
-        if not len(self.atoms.replicates):
-            return super().batches(what, x)
+    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+        """By leaving out batches of the variances."""
+        if not len(self.atoms.left_out):
+            return super().left_out(what, x)
         if what == "pdf":
             return self._rows("density", np.abs(x))
         tails = self._rows("tail", np.abs(x))
@@ -166,11 +167,11 @@ class ScaleMixture(Law):
 
     def _rows(self, what: str, x: np.ndarray) -> np.ndarray:
         if self.method == "fourier":
-            evaluate = self._fourier_batches.log_density if what == "density" else self._fourier_batches.log_tail
+            evaluate = self._fourier_left_out.log_density if what == "density" else self._fourier_left_out.log_tail
             return np.exp(evaluate(x)[1:])
         kernel = _density_kernel if what == "density" else _tail_kernel
-        zero = 0.5 * self.mixture.replicates[:, self.mixture.values == 0].sum(axis=1, keepdims=True)
-        rows = _averages(kernel, x, *_positive(self.mixture, self.mixture.replicates))
+        zero = 0.5 * self.mixture.left_out[:, self.mixture.values == 0].sum(axis=1, keepdims=True)
+        rows = _averages(kernel, x, *_positive(self.mixture, self.mixture.left_out))
         return rows if what == "density" else rows + zero * (x == 0)
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
@@ -212,14 +213,18 @@ def _checked_atoms(variances: Any, weights: Any, allow_zero: bool) -> Atoms:
     wrong = np.argwhere(v < 0 if allow_zero else v <= 0)
     if wrong.size:
         where = tuple(int(i) for i in wrong[0])
-        remedy = "draws of a variance cannot be negative" if v[where] < 0 else "pass allow_zero=True for a point mass at 0"
+        remedy = (
+            "draws of a variance cannot be negative" if v[where] < 0 else "pass allow_zero=True for a point mass at 0"
+        )
         raise ValueError(f"variances[{', '.join(map(str, where))}] is {v[where]:g}: must be positive; {remedy}.")
     if not v.any():
         raise ValueError("variances: all are 0, so the law is a point mass at 0; give some that are positive.")
     if weights is not None:
         w = _arguments.finite_array("weights", weights, 1)
         if w.shape != v.shape:
-            raise ValueError(f"weights has shape {w.shape}: the variances have shape {v.shape}, and each needs one weight.")
+            raise ValueError(
+                f"weights has shape {w.shape}: the variances have shape {v.shape}, and each needs one weight."
+            )
         if w.min() < 0 or not w.sum() > 0:
             raise ValueError(f"weights: the smallest is {w.min():g} and their sum {w.sum():g}; give probabilities.")
         return Atoms.exactly(v, w / w.sum())

@@ -1,32 +1,33 @@
 """Laws of a network's observables: exact where the Gram matrix that the last layer sees is fixed, from draws elsewhere."""
 
 from collections.abc import Callable
-from math import isinf
+from math import inf, isinf
 from typing import Any
 
 import numpy as np
 
 from .. import laws
-from ..numerics import Estimate, jackknife, left_out
+from ..numerics import jackknife
 from ._gram import is_linear
 from ._layers import Attention, Inputs
 from ._quadrature import ScoreRow, attended_variance
 
 Draw = Callable[..., np.ndarray]
 
-_FIRST_DRAWS, _MOST_DRAWS = 2**16, 2**22
+_FIRST_DRAWS, _MOST_DRAWS = 2**20, 2**22
 _MOST_NUMBERS = 2**31  # random numbers behind the draws of a law: tens of seconds on two cores
 _FIRST_INTEGRALS, _MOST_INTEGRALS = 32, 2**14  # independent integrals behind the variance of a Gaussian limit
 _JOINT_DRAWS = 2**16
+_WORTH_CONTROLLING = 0.3  # of the variance is left, at twice the cost
 
 
 def fixed_gram(net: Any, layers: tuple[Any, ...]) -> np.ndarray | None:
     """The Gram matrix after `layers` at infinite width, float64, if it is not random and needs no integral."""
     gram = net.inputs.limit_gram()
     for layer in layers:
-        if not isinstance(layer, Attention) or not layer.is_deterministic(np.inf):
+        if not isinstance(layer, Attention) or not layer.is_deterministic(inf):
             return None
-        rows = [ScoreRow(layer, gram, token, layer.head_dim_at(np.inf)) for token in range(len(gram))]
+        rows = [ScoreRow(layer, gram, token, layer.head_dim_at(inf)) for token in range(len(gram))]
         if any(row.dimension for row in rows):
             return None
         weights = np.stack([row.weights_at_rest(len(gram)) for row in rows])
@@ -49,7 +50,7 @@ def exact_output(net: Any, token: int, seed: int, method: str) -> laws.Law | Non
     layer = net.layers[-1]
     if not isinstance(layer, Attention):
         return None
-    head_dim = layer.head_dim_at(np.inf)
+    head_dim = layer.head_dim_at(inf)
     atoms = attended_variance(ScoreRow(layer, gram, token, head_dim), seed).scaled(gain_of(layer))
     return _mixture(atoms.times_chi_square_mean(head_dim), layer.heads, method, "limit")
 
@@ -61,10 +62,12 @@ def exact_score(net: Any, last: int, token: int, key: int) -> laws.Law | None:
     if gram is None or layer.tie_qk:
         return None
     atoms = laws.Atoms.exactly(np.array([gram[token, token] * gram[key, key]]), np.ones(1))
-    return _score_law(layer, atoms, layer.head_dim_at(np.inf), "limit")
+    return _score_law(layer, atoms, layer.head_dim_at(inf), "limit")
 
 
-def drawn_score(net: Any, last: int, token: int, key: int, width: int | float, draw: Draw, samples: int | None) -> laws.Law:
+def drawn_score(
+    net: Any, last: int, token: int, key: int, width: int | float, draw: Draw, samples: int | None
+) -> laws.Law:
     """The law of a score from draws of the tokens it compares (Rao-Blackwell); tied queries and keys from draws of itself."""
     layer = net.layers[last]
     count = samples or int(min(2**20, max(2**26 // net.tokens**2, 2**12)))
@@ -102,16 +105,32 @@ def drawn_output(
     gaussian: bool,
 ) -> laws.Law:
     """The mixture over draws of the conditional variance, as many as `accuracy` takes."""
-    first, most = (_FIRST_INTEGRALS, _MOST_INTEGRALS) if gaussian else (_FIRST_DRAWS, most_draws(net, width))
+    first, most = (_FIRST_INTEGRALS, _MOST_INTEGRALS) if gaussian else (_FIRST_DRAWS, _most_draws(net, width))
     count = samples or min(first, most)
+    known = None if gaussian or isinf(width) else _known_limit(net, token)
     while True:
-        atoms = laws.Atoms.from_draws(draw(net, count, observe="covariance", token=token))
-        law = _mixture(atoms, np.inf if gaussian else 1, method, name_of(width))
+        draws = draw(net, count, observe="covariance", token=token)
+        control = None if known is None else draw(net, count, observe="covariance", token=token, width=inf)
+        if known is not None and np.var(draws - control) > _WORTH_CONTROLLING * np.var(draws):
+            known = control = None
+        if known is None or control is None:
+            atoms = laws.Atoms.from_draws(draws)
+        else:
+            atoms = laws.Atoms.from_coupled_draws(draws, control, known)
+        law = _mixture(atoms, inf if gaussian else 1, method, name_of(width))
         var, kurtosis = law.var(), law.kurtosis()
         shortfall = max(var.stderr / (accuracy * var), kurtosis.stderr / (10 * accuracy * (1 + kurtosis)))
         if samples or shortfall <= 1 or count >= most:
             return law
         count = min(int(1.1 * count * shortfall**2) + 1, most)
+
+
+def _known_limit(net: Any, token: int) -> laws.Atoms | None:
+    """The exact law of the variance at infinite width, to which draws at a finite one are coupled by their seed."""
+    limit = exact_output(net, token, 0, "auto")
+    if not isinstance(limit, laws.ScaleMixture) or len(limit.atoms.left_out):
+        return None
+    return limit.mixture
 
 
 def drawn_joint(
@@ -125,7 +144,7 @@ def drawn_joint(
     return laws.GaussianMixture(covariances, name=name_of(width))
 
 
-def most_draws(net: Any, width: int | float) -> int:
+def _most_draws(net: Any, width: int | float) -> int:
     """As many as take some tens of seconds: fewer where a draw is expensive."""
     heads = sum(layer.heads for layer in net.layers if isinstance(layer, Attention) and not isinf(layer.heads))
     nonlinear = isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and not isinf(width)
@@ -141,8 +160,7 @@ def _mixture(atoms: laws.Atoms, copies: int | float, method: str, name: str) -> 
     first = atoms.moments(1)
     _positive_variance(first[0])
     if isinf(copies) or (atoms.values.size == 1 and copies == 1):
-        mean = jackknife(float(first[0]), left_out(first[1:]))
-        return laws.Gaussian(var=Estimate(mean, mean.stderr, mean.dof), name=name)
+        return laws.Gaussian(var=jackknife(float(first[0]), first[1:]), name=name)
     return laws.ScaleMixture._of_atoms(atoms, int(copies), method, name)
 
 

@@ -165,7 +165,7 @@ class Network(Described):
         inner = "auto" if method == "draws" else method
 
         def draw(net: Network, samples: int, **what: Any) -> np.ndarray:
-            return net.sample(samples, width=width, seed=seed, max_memory=max_memory, **what)
+            return net.sample(samples, **{"width": width, "seed": seed, "max_memory": max_memory, **what})
 
         if observe == "scores":
             row, column, last = self._score_position(token, key)

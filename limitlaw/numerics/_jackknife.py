@@ -19,8 +19,8 @@ def left_out(batches: np.ndarray) -> np.ndarray:
     return (batches.sum(axis=0) - batches) / max(count - 1, 1)
 
 
-def jackknife(value: float, *left_out_values: np.ndarray) -> Estimate:
-    """`value`, a function of averages over batches, with its `O(1/N)` bias removed and a standard error.
+def jackknife(value: float, *left_out_values: np.ndarray, corrected: bool = True) -> Estimate:
+    """`value`, a function of averages over batches, with its `O(1/N)` bias removed (unless not `corrected`) and a standard error.
 
     Each of `left_out_values` belongs to one independent sample and holds the function with each batch of it left out
     in turn; an empty one means that there is no randomness in it. Degrees of freedom are combined as Welch's are.
@@ -45,4 +45,4 @@ def jackknife(value: float, *left_out_values: np.ndarray) -> Estimate:
         variance += part
         spread += part**2 / (count - 1)
     dof = variance**2 / spread if spread else np.inf
-    return Estimate(value - bias, np.sqrt(variance), dof)
+    return Estimate(value - bias if corrected else value, np.sqrt(variance), dof)

@@ -1,0 +1,59 @@
+"""The estimator of the paper, to the letter, so that what it cannot see can be shown."""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import entropy
+
+from .. import _arguments
+from ..laws._empirical import checked_samples
+from ..numerics import Estimate, kernel_density, scott_bandwidth
+
+_KNOTS = 2000
+
+
+def kde_kl(p: Any, q: Any, /, *, points: int = 500, floor: float = 1e-12) -> Estimate:
+    """The paper's estimate of `KL(p || q)` from two samples (Sakai, Karakida, Imaizumi 2025, section 5).
+
+    Two Gaussian kernel estimates with Scott's bandwidth, on `points` points over the range of both samples; `floor` is added, both
+    are normalised to sum 1, and the entropy of one relative to the other is taken. Two samples of 50,000 of the *same* law score about
+    5e-4, and where the tails differ the value depends on `floor`: use `kl` of laws for the truth. The
+    standard error is that of the estimator over samples of this size (first order), not its distance from the truth.
+
+    !!! Example
+
+        >>> import numpy as np, limitlaw as ll
+        >>> rng = np.random.default_rng(0)
+        >>> same = ll.kde_kl(rng.normal(size=50_000), rng.normal(size=50_000))
+        >>> bool(2e-4 < same < 1.2e-3)  # the true divergence is 0
+        True
+    """
+    points = int(_arguments.positive_integer("points", points))
+    floor = _arguments.non_negative("floor", floor)
+    samples = [checked_samples(name, value) for name, value in (("p", p), ("q", q))]
+    for name, sample in zip("pq", samples, strict=True):
+        if not np.ptp(sample):
+            raise ValueError(
+                f"{name}: all its samples are {sample[0]:g}, so it has no kernel estimate; give samples that vary."
+            )
+    grid = np.linspace(min(s.min() for s in samples), max(s.max() for s in samples), points)
+    widths = [scott_bandwidth(sample) for sample in samples]
+    first, second = (kernel_density(sample, grid, width) + floor for sample, width in zip(samples, widths, strict=True))
+    value = float(entropy(first / first.sum(), second / second.sum()))
+    if not np.isfinite(value):
+        return Estimate(value)
+    P, Q = first / first.sum(), second / second.sum()
+    # What one more sample of either does, to first order, through the kernel it adds to the grid.
+    slopes = (np.log(P / Q) - value) / first.sum(), (1 - P / Q) / second.sum()
+    variance = sum(
+        _influence(sample, grid, width, slope).var(ddof=1) / sample.size
+        for sample, width, slope in zip(samples, widths, slopes, strict=True)
+    )
+    return Estimate(value, float(np.sqrt(variance)))
+
+
+def _influence(samples: np.ndarray, grid: np.ndarray, bandwidth: float, slope: np.ndarray) -> np.ndarray:
+    """`sum_j slope_j k((grid_j - x) / h) / h` at the samples, interpolated."""
+    knots = np.linspace(grid[0], grid[-1], _KNOTS)
+    kernels = np.exp(-0.5 * ((knots[:, None] - grid) / bandwidth) ** 2) / (bandwidth * np.sqrt(2 * np.pi))
+    return np.interp(samples, knots, kernels @ slope)
