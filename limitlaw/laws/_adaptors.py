@@ -9,8 +9,10 @@ from ._gaussian import Gaussian
 from ._law import Law
 from ._scale_mixture import ScaleMixture
 
+_Continuous: Any = stats.rv_continuous  # its stubs do not know that a law has no shape parameters
 
-class _ScipyLaw(stats.rv_continuous):
+
+class _ScipyLaw(_Continuous):
     """A law under the names of `scipy.stats`."""
 
     def __init__(self, law: Law) -> None:
@@ -83,7 +85,9 @@ def as_numpyro(law: Law) -> Any:
     values, weights = law.mixture.values, law.mixture.weights
     positive = np.maximum(weights, 0.0)
 
-    class Mixture(dist.Distribution):
+    distribution: Any = dist.Distribution
+
+    class Mixture(distribution):
         """`sqrt(v) z` over the atoms of `v`; traceable, in the dtype of what it meets."""
 
         support = dist.constraints.real

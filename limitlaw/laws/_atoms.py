@@ -1,10 +1,11 @@
 """Laws of a random variance, carried by a few weighted atoms."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 
 from ..numerics import left_out
 
@@ -134,10 +135,11 @@ def _chi_square_mean(dof: int | float) -> Atoms:
     def missing(t: float) -> float:  # of the density at 0, E v^(-1/2)
         return depth(t) + t / 2 - _NEGLIGIBLE
 
-    high = float(brentq(lambda t: depth(t) - _CHI_SQUARE_DEPTH, 0.0, 2 + np.log(1 + 2 * _CHI_SQUARE_DEPTH / dof)))
+    most = 2 + float(np.log(1 + 2 * _CHI_SQUARE_DEPTH / dof))
+    high = root_scalar(lambda t: depth(t) - _CHI_SQUARE_DEPTH, bracket=(0.0, most)).root
     low = float(np.log(_SMALLEST))
     if missing(low) > 0:
-        low = float(brentq(missing, low, 0.0))
+        low = root_scalar(missing, bracket=(low, 0.0)).root
     t = np.linspace(low, high, _CHI_SQUARE_NODES)
     weights = np.exp(-dof / 2 * (np.expm1(t) - t))
     weights /= weights.sum()
@@ -152,37 +154,61 @@ def _gather(
     One array of values serves all rows of weights if it is the only one. The common values are the Gauss rule of the
     average of the rows; each row keeps its own probability and mean in every bin.
     """
-    positive = [v[v > 0] for v in values]
-    smallest, largest = (min(v.min(initial=np.inf) for v in positive), max(v.max(initial=0.0) for v in positive))
-    has_zero = any(p.size < v.size for p, v in zip(positive, values, strict=True))
-    low = float(np.log(smallest)) if largest else 0.0
-    step = (float(np.log(largest)) - low) / bins if largest > smallest else 1.0
-    centres = np.exp(low + (np.arange(bins) + 0.5) * step)
-    moments, absolute = np.zeros((len(weights), 4, bins)), np.zeros((4, bins))
-    zeros = np.zeros(len(weights))
-    for i, w in enumerate(weights):
-        if i == 0 or len(values) > 1:
-            v = np.asarray(values[i], np.float64)
-            alive = v > 0
-            index = np.clip(((np.log(v[alive]) - low) / step).astype(np.int64), 0, bins - 1)
-            local = v[alive] / centres[index] - 1
-        zeros[i] = w[~alive].sum()
-        term = w[alive]
-        signed = bool(np.any(term < 0))
-        for order in range(4):
-            moments[i, order] = np.bincount(index, term, bins)
-            absolute[order] += (
-                np.bincount(index, np.abs(w[alive]) * local**order, bins) if signed else moments[i, order]
-            )
-            term = term * local
-    points = _two_points(absolute, step)
-    rows = _two_weights(moments, points)
-    flat = (centres * (1 + points)).ravel()
-    rows = rows.reshape(len(weights), -1)
+    grid = _Bins.over(values, bins)
+    places = map(grid.place, values) if len(values) > 1 else itertools.repeat(grid.place(values[0]))
+    moments, absolute, zeros = np.zeros((len(weights), 4, bins)), np.zeros((4, bins)), np.zeros(len(weights))
+    for i, (w, place) in enumerate(zip(weights, places, strict=False)):
+        positive = w[place.alive]
+        zeros[i] = w.sum() - positive.sum() if positive.size < w.size else 0.0
+        moments[i] = place.moments(positive, bins)
+        absolute += place.moments(np.abs(positive), bins) if np.any(positive < 0) else moments[i]
+    points = _two_points(absolute, grid.step)
+    rows = _two_weights(moments, points).reshape(len(weights), -1)
+    flat = (grid.centres * (1 + points)).ravel()
     used = rows.any(axis=0)
     order = np.argsort(flat[used])
     flat, rows = flat[used][order], rows[:, used][:, order]
-    return (np.append(0.0, flat), np.column_stack([zeros, rows])) if has_zero else (flat, rows)
+    return (np.append(0.0, flat), np.column_stack([zeros, rows])) if zeros.any() else (flat, rows)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Positive values in bins: which are positive, in which bin, and where in it relative to its centre."""
+
+    alive: np.ndarray
+    index: np.ndarray
+    local: np.ndarray
+
+    def moments(self, weights: np.ndarray, bins: int) -> np.ndarray:
+        """Moments 0 to 3 about the centres, `(4, bins)`."""
+        out = np.empty((4, bins))
+        for order in range(4):
+            out[order] = np.bincount(self.index, weights, bins)
+            weights = weights * self.local
+        return out
+
+
+@dataclass(frozen=True)
+class _Bins:
+    """Bins of equal width in the logarithm."""
+
+    low: float
+    step: float
+    centres: np.ndarray
+
+    @classmethod
+    def over(cls, values: Sequence[np.ndarray], bins: int) -> "_Bins":
+        smallest = min(float(v.min(where=v > 0, initial=np.inf)) for v in values)
+        largest = max(float(v.max(initial=0.0)) for v in values)
+        low = float(np.log(smallest)) if largest > 0 else 0.0
+        step = (float(np.log(largest)) - low) / bins if largest > smallest else 1.0
+        return cls(low, step, np.exp(low + (np.arange(bins) + 0.5) * step))
+
+    def place(self, values: np.ndarray) -> _Place:
+        alive = values > 0
+        v = values[alive].astype(np.float64)
+        index = np.clip(((np.log(v) - self.low) / self.step).astype(np.int64), 0, self.centres.size - 1)
+        return _Place(alive, index, v / self.centres[index] - 1)
 
 
 def _two_points(moments: np.ndarray, step: float) -> np.ndarray:

@@ -60,7 +60,7 @@ class TiltedFourier:
                 total *= turn
                 total += terms[:, j, None]
             with np.errstate(divide="ignore"):
-                integral = np.log(np.maximum(total.real * step / np.pi, 0.0))
+                integral = np.log(np.maximum(np.real(total) * step / np.pi, 0.0))
             level = self._log_mgf(np.array([tau]))[:, :1] - tau * x[here]
             if tail and k <= _LAST_WITH_IMAGES:
                 # The trapezoid rule adds what is a period, two periods, ... to the left, where the event is certain.

@@ -54,7 +54,7 @@ class Pushforward(Law):
     def __repr__(self) -> str:
         return f"Pushforward(dimension={self.dimension}, event_shape={self.event_shape})"
 
-    def mean(self) -> Estimate | np.ndarray:
+    def mean(self) -> Any:
         """The mean: an `Estimate`, or an array for a joint law (its error by `error("mean")`)."""
         return self._moment("mean")
 
@@ -62,16 +62,16 @@ class Pushforward(Law):
         """The covariance matrix of a joint law; its error by `error("cov")`."""
         return self._covariance()[0]
 
-    def var(self) -> Estimate | np.ndarray:
+    def var(self) -> Any:
         """The variance: an `Estimate`, or an array for a joint law (its error by `error("var")`)."""
         return self._moment("var")
 
-    def std(self) -> Estimate | np.ndarray:
+    def std(self) -> Any:
         """The standard deviation."""
         var = self.var()
         return root_of(var) if isinstance(var, Estimate) else np.sqrt(var)
 
-    def kurtosis(self) -> Estimate | np.ndarray:
+    def kurtosis(self) -> Any:
         """Excess kurtosis, `E (y - m)^4 / var^2 - 3`."""
         return self._moment("kurtosis")
 
@@ -99,7 +99,7 @@ class Pushforward(Law):
         value = self._integrals[what](self)[0]
         return value if self.event_shape else _settled(float(value), float(self.error(what)))
 
-    def sample(self, shape: int | tuple[int, ...] = (), *, seed: int = 0) -> np.ndarray:
+    def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
         """Independent draws, float64: `shape`, followed by `(k,)` for a joint law."""
         shape = shape_of(shape)
         rng = np.random.default_rng(_arguments.seed(seed))

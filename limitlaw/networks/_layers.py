@@ -12,7 +12,6 @@ import numpy as np
 from .. import _arguments
 from ..numerics import Activation, activation as resolve_activation, narrow_root
 
-
 _NORMAL_REACH = 9.0  # a standard normal is beyond with probability 2e-19
 
 
