@@ -10,10 +10,10 @@ from scipy.special import digamma
 
 from .. import _arguments
 from ..numerics import Estimate, jackknife, kernel_density, left_out, scott_bandwidth
-from ._atoms import BATCHES
 from ._law import Law, checked_moment, shape_of
 
 _NEIGHBOURS = 5
+_BATCHES = 128
 _AT_ONCE = 2**22
 
 
@@ -60,7 +60,7 @@ class Empirical(Law):
     @functools.cached_property
     def parts(self) -> list[np.ndarray]:
         """Batches of the samples, in the order given, each sorted."""
-        count = min(BATCHES, self.samples.size)
+        count = min(_BATCHES, self.samples.size)
         return [np.sort(part) for part in np.array_split(self.samples, count)]
 
     def moment(self, order: int, kind: str = "raw") -> Estimate:

@@ -24,7 +24,7 @@ class GaussianMixture:
     """`y ~ N(0, C)` over a random `k x k` covariance `C`: the joint law of several tokens.
 
     `covariances` are independent draws `(N, k, k)`, or exact ones with `weights`. Functions of `x` take points `(..., k)`.
-    Errors come from 32 batches of the draws. `marginal(i)` is the law of one coordinate, with quantiles and all the rest.
+    Errors come from 256 batches of the draws. `marginal(i)` is the law of one coordinate, with quantiles and all the rest.
 
     !!! Example
 

@@ -23,7 +23,7 @@ class ScaleMixture(Law):
 
     The law of one variance is given by
 
-    - draws: a one-dimensional array of independent draws; errors come from 32 batches of them;
+    - draws: a one-dimensional array of independent draws; errors come from 256 batches of them;
     - quasi-Monte Carlo points: a two-dimensional array whose rows are independent randomisations; errors come from rows;
     - `weights`: exact nodes with their weights, as of a quadrature rule. There is no error then.
 

@@ -45,7 +45,8 @@ def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforwar
         root = targets[0]
         mean, var = moments.mean(root), moments.covariance(root, root)
         others = [m.covariance(root, root) for m in moments.replicates(targets)]
-        return Gaussian(mean, Estimate(var, _spread(var, others)))
+        if var > 0:  # a score on the linear scale vanishes: a constant, below
+            return Gaussian(mean, Estimate(var, _spread(var, others)), name="limit")
 
     def law(moments: Moments) -> Pushforward:
         source = GaussianSource(moments, targets)

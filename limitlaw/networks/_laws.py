@@ -159,7 +159,7 @@ def name_of(width: int | float) -> str:
 def _mixture(atoms: laws.Atoms, copies: int | float, method: str, name: str) -> laws.Law:
     first = atoms.moments(1)
     _positive_variance(first[0])
-    if isinf(copies) or (atoms.values.size == 1 and copies == 1):
+    if isinf(copies) or atoms.values.size == 1:
         return laws.Gaussian(var=jackknife(float(first[0]), first[1:]), name=name)
     return laws.ScaleMixture._of_atoms(atoms, int(copies), method, name)
 
