@@ -62,8 +62,8 @@ def index(name: str, value: Any, size: int, of: str) -> int:
     return int(value) % size
 
 
-def finite_array(name: str, value: Any, ndim: int) -> np.ndarray:
-    """`value` as a finite float64 array with `ndim` axes."""
+def finite_array(name: str, value: Any, ndim: int, *, largest: float = _LARGEST) -> np.ndarray:
+    """`value` as a finite float64 array with `ndim` axes and entries up to `largest` in size."""
     try:
         array = np.array(value, np.float64)
     except (TypeError, ValueError):
@@ -73,9 +73,9 @@ def finite_array(name: str, value: Any, ndim: int) -> np.ndarray:
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name}[{', '.join(map(str, where))}] is {array[where]}: every entry must be finite.")
-    if np.abs(array).max(initial=0.0) > _LARGEST:
+    if np.abs(array).max(initial=0.0) > largest:
         raise ValueError(
-            f"{name} has an entry of size {np.abs(array).max():g}: beyond {_LARGEST:g} the draws would overflow; rescale it."
+            f"{name} has an entry of size {np.abs(array).max():g}: beyond {largest:g} the draws would overflow; rescale it."
         )
     return array
 

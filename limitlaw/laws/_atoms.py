@@ -11,6 +11,8 @@ from ..numerics import left_out
 
 BATCHES = 256  # so that a standard error is itself known to 5%
 _BINS = 600
+_MOST_AS_GIVEN = 2048
+_NO_WEIGHT = 1e-280  # of a probability
 _BINS_OF_PAIRS = 1000  # sums and products of two variances spread further
 _CHI_SQUARE_NODES = 512
 _CHI_SQUARE_DEPTH = 400.0  # atoms of a chi-square reach up to where its density is exp(-400) of the largest
@@ -37,17 +39,26 @@ class Atoms:
 
     @classmethod
     def exactly(cls, values: np.ndarray, weights: np.ndarray) -> "Atoms":
-        """Known values and weights."""
+        """Known values and weights; a few are kept as they are."""
+        counted = weights > _NO_WEIGHT
+        values, weights = values[counted], weights[counted]
+        if values.size <= _MOST_AS_GIVEN:
+            order = np.argsort(values, kind="stable")
+            return cls(values[order], weights[order], np.empty((0, values.size)))
         gathered, rows = _gather([values], [weights])
         return cls(gathered, rows[0], np.empty((0, gathered.size)))
 
     @classmethod
     def from_draws(cls, draws: np.ndarray) -> "Atoms":
-        """Independent draws, split into batches of equal size (the few that are left over join the last one)."""
-        count = min(BATCHES, draws.size)
-        rows = np.split(draws, draws.size // count * np.arange(1, count))
-        values, weights = _gather(rows, [np.full(row.size, count / draws.size) for row in rows])
-        return cls(values, weights.mean(axis=0), left_out(weights))
+        """Independent draws, split into batches."""
+        rows = np.array_split(draws, min(BATCHES, draws.size))
+        return cls._of_batches(rows, [np.full(row.size, len(rows) / draws.size) for row in rows])
+
+    @classmethod
+    def _of_batches(cls, values: list[np.ndarray], weights: list[np.ndarray]) -> "Atoms":
+        gathered, rows = _gather(values, weights)
+        others = left_out(rows)
+        return cls(gathered, rows.mean(axis=0), others / others.sum(axis=1, keepdims=True))
 
     @classmethod
     def from_coupled_draws(cls, draws: np.ndarray, control: np.ndarray, known: "Atoms") -> "Atoms":
@@ -61,25 +72,20 @@ class Atoms:
         low, high = known.values[np.searchsorted(steps, [_UNCORRECTED, 1 - _UNCORRECTED])]
         middle = (known.values >= low) & (known.values <= high)
         count = min(BATCHES, draws.size)
-        cuts = draws.size // count * np.arange(1, count)
+        mass = known.weights[middle].sum()
         values, weights = [], []
-        for row, other in zip(np.split(draws, cuts), np.split(control, cuts), strict=True):
+        for row, other in zip(np.array_split(draws, count), np.array_split(control, count), strict=True):
             other = other[(other >= low) & (other <= high)]
-            each = count / draws.size
-            share = row.size * each
+            share = count * row.size / draws.size
             values.append(np.concatenate([row, other, known.values[middle]]))
-            weights.append(
-                np.concatenate([np.full(row.size, each), np.full(other.size, -each), share * known.weights[middle]])
-            )
-        gathered, rows = _gather(values, weights)
-        return cls(gathered, rows.mean(axis=0), left_out(rows))
+            parts = [np.full(row.size, share / row.size), np.full(other.size, -share * mass / max(other.size, 1))]
+            weights.append(np.concatenate([*parts, share * known.weights[middle]]))
+        return cls._of_batches(values, weights)
 
     @classmethod
     def from_randomisations(cls, points: np.ndarray) -> "Atoms":
         """Rows of equally weighted points, each row an independent randomisation of the same rule."""
-        equal = np.full(points.shape[1], 1 / points.shape[1])
-        values, weights = _gather(list(points), [equal] * len(points))
-        return cls(values, weights.mean(axis=0), left_out(weights))
+        return cls._of_batches(list(points), [np.full(points.shape[1], 1 / points.shape[1])] * len(points))
 
     @property
     def zero(self) -> float:

@@ -68,7 +68,7 @@ class Empirical(Law):
         order = checked_moment(order, kind)
         centre = self.samples.mean()  # moments about it, for accuracy
         powers = np.array([[np.mean((part - centre) ** k) for k in range(order + 1)] for part in self.parts])
-        sizes = np.array([part.size for part in self.parts]) / self.samples.size * len(self.parts)
+        whole = np.array([np.mean((self.samples - centre) ** k) for k in range(order + 1)])
 
         def value(about_centre: np.ndarray) -> float:
             mean = about_centre[1] if order else 0.0
@@ -78,8 +78,7 @@ class Empirical(Law):
                 total /= (about_centre[2] - mean**2) ** (order / 2) if order > 1 else np.sqrt(np.var(self.samples))
             return float(total)
 
-        rows = powers * sizes[:, None]
-        return jackknife(value(rows.mean(axis=0)), np.array([value(row) for row in left_out(rows)]))
+        return jackknife(value(whole), np.array([value(row) for row in self._averages_left_out(powers)]))
 
     def entropy(self) -> Estimate:
         """`mean log(2 N r_i) - digamma(k)`, `r_i` the distance to the `k`-th nearest neighbour, `k = 5`."""
@@ -101,11 +100,16 @@ class Empirical(Law):
 
     def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
         """By batches of the samples; the bandwidth stays."""
-        share = np.array([part.size for part in self.parts])[:, None] * (len(self.parts) / self.samples.size)
         if what == "pdf":
-            return left_out(share * np.stack([kernel_density(part, x, self.bandwidth) for part in self.parts]))
-        below = left_out(share * np.stack([np.searchsorted(part, x, side="right") / part.size for part in self.parts]))
-        return below if what == "cdf" else 1 - below
+            return self._averages_left_out(np.stack([kernel_density(part, x, self.bandwidth) for part in self.parts]))
+        below = np.stack([np.searchsorted(part, x, side="right") / part.size for part in self.parts])
+        rows = self._averages_left_out(below)
+        return rows if what == "cdf" else 1 - rows
+
+    def _averages_left_out(self, batches: np.ndarray) -> np.ndarray:
+        """Averages over the samples without each batch in turn, from the averages over batches `(B, ...)`."""
+        sizes = np.array([part.size for part in self.parts])[:, None]
+        return left_out(sizes * batches) / left_out(sizes)
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
         return kernel_density(self.samples, x, self.bandwidth)

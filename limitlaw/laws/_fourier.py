@@ -28,6 +28,7 @@ class TiltedFourier:
         """`rows` are rows of weights on `values`: the law, and replicates of it, which share the tilts of the first."""
         self._values, self._rows, self._copies = values, rows, copies
         self._std = float(np.sqrt(rows[0] @ values))
+        self._log_weights = np.log(np.maximum(np.abs(rows[0]), 1e-300))
         self._windows: dict[float, tuple[float, np.ndarray, float]] = {}
 
     @functools.cached_property
@@ -84,12 +85,11 @@ class TiltedFourier:
         left = (self._log_mgf(tau - eta)[0] - here + _DEPTH) / eta + centre
         step = 2 * np.pi / (max(right.min(), left.min()) + _WINDOW * self._std)
         count = 64
-        while (
-            count < 2 * _MOST_NODES and np.log(np.abs(self._transform(tau, np.array([count * step]))[0, 0])) > -_DEPTH
-        ):
+        smallest = np.exp(-_DEPTH)
+        while count < 2 * _MOST_NODES and np.abs(self._transform(tau, np.array([count * step]))[0, 0]) > smallest:
             count *= 2
         transform = self._transform(tau, step * np.arange(count))
-        large = np.flatnonzero(np.abs(transform[0]) > np.exp(-_DEPTH))
+        large = np.flatnonzero(np.abs(transform[0]) > smallest)
         transform = transform[:, : large[-1] + 1]
         transform[:, 0] /= 2
         return tau, transform, step
@@ -113,7 +113,7 @@ class TiltedFourier:
     def _mean(self, tau: float) -> tuple[float, float]:
         """Mean and variance of the tilted law: the first two derivatives of `Lambda`."""
         exponent = tau**2 * self._values / (2 * self._copies)
-        weights = self._rows[0] * np.exp(exponent - exponent.max())
+        weights = self._rows[0] * np.exp(exponent - (exponent + self._log_weights).max())
         weights = weights / weights.sum()
         first = float(weights @ self._values)
         spread = float(weights @ (self._values - first) ** 2)
@@ -122,13 +122,13 @@ class TiltedFourier:
     def _log_mgf(self, tau: np.ndarray) -> np.ndarray:
         """`Lambda`, for each row and each `tau`."""
         exponent = np.multiply.outer(self._values, tau**2 / (2 * self._copies))
-        largest = exponent.max(axis=0)
+        largest = (exponent + self._log_weights[:, None]).max(axis=0)
         return self._copies * (largest + np.log(np.maximum(self._rows @ np.exp(exponent - largest), 1e-300)))
 
     def _transform(self, tau: float, t: np.ndarray) -> np.ndarray:
         """`exp(Lambda(tau + i t) - Lambda(tau))`, for each row and each `t`."""
         scale = self._values / (2 * self._copies)
-        largest = tau**2 * scale.max()
+        largest = (tau**2 * scale + self._log_weights).max()
         tilted = self._rows * np.exp(tau**2 * scale - largest)
         wave = np.exp(np.multiply.outer(scale, 2j * tau * t - t**2))
         return ((tilted @ wave) / tilted.sum(axis=1, keepdims=True)) ** self._copies

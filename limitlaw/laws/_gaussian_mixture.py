@@ -36,7 +36,7 @@ class GaussianMixture:
     """
 
     def __init__(self, covariances: Any, weights: Any = None, *, name: str = "Gaussian mixture") -> None:
-        C = _arguments.finite_array("covariances", covariances, 3)
+        C = _arguments.finite_array("covariances", covariances, 3, largest=np.inf)
         if not C.size or C.shape[1] != C.shape[2]:
             raise ValueError(f"covariances has shape {C.shape}: it must be (draws, k, k), with at least one of each.")
         if np.abs(C - C.swapaxes(1, 2)).max() > 1e-5 * np.abs(C).max():
@@ -53,7 +53,7 @@ class GaussianMixture:
                 )
             self.weights = np.full(len(C), 1 / len(C))
         else:
-            w = _arguments.finite_array("weights", weights, 1)
+            w = _arguments.finite_array("weights", weights, 1, largest=np.inf)
             if w.shape != (len(C),) or w.min() < 0 or not w.sum() > 0:
                 raise ValueError(f"weights has shape {w.shape}: give one probability for each of {len(C)} covariances.")
             self.weights = w / w.sum()

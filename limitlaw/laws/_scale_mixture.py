@@ -207,7 +207,7 @@ class ScaleMixture(Law):
 
 def _checked_atoms(variances: Any, weights: Any, allow_zero: bool) -> Atoms:
     array = np.asarray(variances)
-    v = _arguments.finite_array("variances", variances, array.ndim if array.ndim in (1, 2) else 1)
+    v = _arguments.finite_array("variances", variances, array.ndim if array.ndim in (1, 2) else 1, largest=np.inf)
     if not v.size:
         raise ValueError("variances is empty: give at least two draws, or nodes with weights.")
     wrong = np.argwhere(v < 0 if allow_zero else v <= 0)
@@ -220,7 +220,7 @@ def _checked_atoms(variances: Any, weights: Any, allow_zero: bool) -> Atoms:
     if not v.any():
         raise ValueError("variances: all are 0, so the law is a point mass at 0; give some that are positive.")
     if weights is not None:
-        w = _arguments.finite_array("weights", weights, 1)
+        w = _arguments.finite_array("weights", weights, 1, largest=np.inf)
         if w.shape != v.shape:
             raise ValueError(
                 f"weights has shape {w.shape}: the variances have shape {v.shape}, and each needs one weight."
