@@ -82,7 +82,7 @@ class Convergence:
         """Fit `c n^-k (1 + a / n)` by weighted least squares; `k` is fitted too unless given.
 
         Given five widths or more the next term of the series, `b / n^2`, is fitted as well: small widths are known best, and without it
-        they would bend the exponent.
+        they would bend the exponent. Where the form still does not fit (chi-square above its degrees of freedom), errors grow accordingly.
         """
         free = 2 + (exponent is None)
         if len(self.widths) < free:
@@ -113,7 +113,9 @@ class Convergence:
         scale = [1.0, smallest, *[smallest**2] * second, *[0.1] * (exponent is None)]
         solution = least_squares(residuals, start, x_scale=scale, xtol=1e-14, ftol=1e-14, gtol=1e-14)
         log_c, a, b, k = parts(solution.x)
-        spread = parts(np.sqrt(np.diagonal(np.linalg.pinv(solution.jac.T @ solution.jac))))
+        freedom = len(n) - len(start)
+        misfit = max(2 * float(solution.cost) / freedom, 1.0) if freedom else 1.0
+        spread = parts(np.sqrt(misfit * np.diagonal(np.linalg.pinv(solution.jac.T @ solution.jac))))
         dof = min(v.dof for v in self.values)
         constant = float(np.exp(log_c))
         return Fit(
@@ -122,7 +124,7 @@ class Convergence:
             Estimate(a, spread[1], dof),
             Estimate(b, spread[2], dof),
             2 * float(solution.cost),
-            len(n) - free - second,
+            freedom,
         )
 
     def __str__(self) -> str:
@@ -184,8 +186,8 @@ def convergence(
 
         >>> import limitlaw as ll
         >>> net = ll.Network(ll.GaussianInputs([[1.0]]), ll.Attention())
-        >>> study = ll.convergence(net, [16, 32, 64, 128], samples=2**18)
-        >>> study.fit(exponent=2).constant.covers(12.0, 0.999)  # v = (chi2(n)/n)^2: KL = 12 / n^2 to leading order
+        >>> study = ll.convergence(net, [64, 128, 256, 512], samples=2**18)
+        >>> study.fit(exponent=2).constant.covers(3.0, 0.999)  # Var v = 4/n, and KL = 3 (Var v)^2 / 16 to leading order
         True
     """
     checked = [_arguments.positive_integer("widths", n, infinite=True) for n in widths]

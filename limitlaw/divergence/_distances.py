@@ -9,7 +9,7 @@ from ..laws import Empirical, Law
 from ..laws._law import gauss_panels
 from ..numerics import Estimate, jackknife
 from . import _samples
-from ._pair import as_laws, resolved
+from ._pair import as_laws, resolved, root_of
 
 _BISECTIONS = 60
 _SCORES = np.linspace(-9.0, 9.0, 19)  # panels in the normal score, for quantile functions
@@ -30,6 +30,8 @@ def kl(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
         0.153426409720
     """
     p, q = as_laws(p, q, densities=True)
+    if p is q:
+        return Estimate(0.0)
     if isinstance(p, Empirical) or isinstance(q, Empirical):
         return resolved("kl", _samples.kl(p, q, method))
     _refuse_method(method)
@@ -61,6 +63,8 @@ def tv(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
         0.382924922548
     """
     p, q = as_laws(p, q, densities=True)
+    if p is q:
+        return Estimate(0.0)
     if isinstance(p, Empirical) or isinstance(q, Empirical):
         return resolved("tv", _samples.tv(p, q, method))
     _refuse_method(method)
@@ -86,6 +90,8 @@ def ks(p: Any, q: Any, /) -> Estimate:
         0.382924922548
     """
     p, q = as_laws(p, q)
+    if p is q:
+        return Estimate(0.0)
     if isinstance(p, Empirical) or isinstance(q, Empirical):
         return resolved("ks", *_samples.ks(p, q))
     gap, p_rows, q_rows = _gaps(p, q, _crossings(p, q))
@@ -108,6 +114,8 @@ def wasserstein(first: Any, second: Any, /, *, p: int = 1) -> Estimate:
     if p not in (1, 2) or isinstance(p, bool):
         raise ValueError(f"p={p!r}: the order of a Wasserstein distance must be 1 or 2.")
     one, two = as_laws(first, second)
+    if one is two:
+        return Estimate(0.0)
     if isinstance(one, Empirical) or isinstance(two, Empirical):
         return resolved("wasserstein", _samples.wasserstein(one, two, p))
     return resolved("wasserstein", _area(one, two) if p == 1 else _quantile_distance(one, two))
@@ -125,17 +133,18 @@ def energy(p: Any, q: Any, /) -> Estimate:
         0.427914397
     """
     p, q = as_laws(p, q)
+    if p is q:
+        return Estimate(0.0)
     if isinstance(p, Empirical) or isinstance(q, Empirical):
         return resolved("energy", _samples.energy(p, q))
     x, weights = p.panels(q)
     gap, p_rows, q_rows = _gaps(p, q, x)
 
     def value(gap: np.ndarray) -> float:
-        return float(np.sqrt(2 * weights @ gap**2))
+        return 2 * float(weights @ gap**2)
 
-    return resolved(
-        "energy", jackknife(value(gap), *(np.array([value(row) for row in rows]) for rows in (p_rows, q_rows)))
-    )
+    squared = jackknife(value(gap), *(np.array([value(row) for row in rows]) for rows in (p_rows, q_rows)))
+    return resolved("energy", root_of(squared))
 
 
 def _refuse_method(method: str | None) -> None:
@@ -150,17 +159,16 @@ def _log_rows(rows: np.ndarray, log_value: np.ndarray) -> np.ndarray:
     return np.where(rows > 1e-290, np.log(np.maximum(rows, 1e-290)), log_value)
 
 
+def _gap(p: Law, q: Law, x: np.ndarray) -> np.ndarray:
+    """`P(x) - Q(x)` of the cdfs, from the smaller tails."""
+    return np.where(x <= p.median(), p.cdf(x) - q.cdf(x), q.ccdf(x) - p.ccdf(x))
+
+
 def _gaps(p: Law, q: Law, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`P(x) - Q(x)` of the cdfs, and the same with each batch of one and of the other left out; differences of the smaller tails."""
-    below = x <= p.median()
-
-    def cdfs(law: Law) -> tuple[np.ndarray, np.ndarray]:
-        value = np.where(below, law.cdf(x), -law.ccdf(x))
-        rows = law.left_out("cdf", x)
-        return value, rows - (~below) if len(rows) else rows
-
-    (of_p, p_rows), (of_q, q_rows) = cdfs(p), cdfs(q)
-    return of_p - of_q, p_rows - of_q, of_p - q_rows
+    """`P(x) - Q(x)`, and the same with each batch of one and of the other left out."""
+    gap = _gap(p, q, x)
+    p_rows, q_rows = p.left_out("cdf", x), q.left_out("cdf", x)
+    return gap, gap + (p_rows - p.cdf(x)), gap - (q_rows - q.cdf(x))
 
 
 def _crossings(p: Law, q: Law) -> np.ndarray:
@@ -188,7 +196,7 @@ def _roots(f: Any, x: np.ndarray) -> np.ndarray:
 def _area(p: Law, q: Law) -> Estimate:
     """`int |P(x) - Q(x)| dx`, with panels that end where the difference changes sign."""
     x, _ = p.panels(q)
-    roots = _roots(lambda x: _gaps(p, q, x)[0], x)
+    roots = _roots(lambda x: _gap(p, q, x), x)
     x, weights = gauss_panels(np.concatenate([p._edges, q._edges, roots]))
     gap, p_rows, q_rows = _gaps(p, q, x)
     sign = np.sign(gap)
@@ -212,10 +220,12 @@ def _quantile_distance(p: Law, q: Law) -> Estimate:
     (of_p, p_rows), (of_q, q_rows) = quantiles(p), quantiles(q)
 
     def value(a: np.ndarray, b: np.ndarray) -> float:
-        return float(np.sqrt(weights @ (a - b) ** 2))
+        return float(weights @ (a - b) ** 2)
 
-    return jackknife(
-        value(of_p, of_q),
-        np.array([value(row, of_q) for row in p_rows]),
-        np.array([value(of_p, row) for row in q_rows]),
+    return root_of(
+        jackknife(
+            value(of_p, of_q),
+            np.array([value(row, of_q) for row in p_rows]),
+            np.array([value(of_p, row) for row in q_rows]),
+        )
     )

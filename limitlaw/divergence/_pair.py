@@ -3,6 +3,8 @@
 import warnings
 from typing import Any
 
+import numpy as np
+
 from ..laws import Empirical, Law, Pushforward, ScaleMixture
 from ..laws._empirical import checked_samples
 from ..numerics import Estimate
@@ -40,6 +42,13 @@ def _as_law(name: str, value: Any, other: Any) -> Law:
     if isinstance(value, Law):
         return value
     return Empirical(checked_samples(name, value))
+
+
+def root_of(squared: Estimate) -> Estimate:
+    """The square root of an estimate that may have come out negative; near 0 the error is the root of the error."""
+    root = float(np.sqrt(max(squared, 0.0)))
+    spread = float(np.sqrt(squared.stderr))
+    return Estimate(root, min(squared.stderr / (2 * root), spread) if root > 0 else spread, squared.dof)
 
 
 def resolved(what: str, estimate: Estimate, resolution: float | None = None) -> Estimate:

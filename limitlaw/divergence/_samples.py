@@ -11,6 +11,7 @@ from ..laws import Empirical, Law
 from ..laws._empirical import neighbour_distances, neighbour_entropy
 from ..laws._law import gauss_panels
 from ..numerics import Estimate, jackknife
+from ._pair import root_of
 
 _NEIGHBOURS = 5
 _MOST_DRAWN = 2**17
@@ -64,7 +65,7 @@ def ks(p: Law, q: Law) -> tuple[Estimate, float]:
         np.abs(value + direction * sign * (law.left_out("cdf", here)[:, 0] - law.cdf(here)[0]))
         for law, direction in ((p, 1.0), (q, -1.0))
     )
-    return jackknife(value, *rows), _CRITICAL * float(np.sqrt(sum(1 / size for size in sizes)))
+    return jackknife(value, *rows, corrected=False), _CRITICAL * float(np.sqrt(sum(1 / size for size in sizes)))
 
 
 def wasserstein(one: Law, two: Law, order: int) -> Estimate:
@@ -108,9 +109,7 @@ def energy(p: Law, q: Law) -> Estimate:
         # int (P - Q)^2 with Q moved; an unbiased estimate of the rest cancels
         by_law = whole + 2 * ((gap - moved) ** 2 - gap**2) @ weights
         squared = jackknife(whole, _left_out(samples, value), by_law)
-    root = float(np.sqrt(max(squared, 0.0)))
-    spread = squared.stderr / (2 * root) if root > 0 else np.inf
-    return Estimate(root, min(spread, float(np.sqrt(squared.stderr))), squared.dof)
+    return root_of(squared)
 
 
 def _check_method(what: str, method: str | None, choices: tuple[str, ...]) -> None:

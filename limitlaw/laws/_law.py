@@ -172,7 +172,7 @@ class Law(abc.ABC):
             >>> from limitlaw.laws import ScaleMixture
             >>> law = ScaleMixture(np.random.default_rng(0).chisquare(8, 100_000) / 8)
             >>> print(f"{law.pdf(0.0):.4f} ± {law.error('pdf', 0.0):.4f}")
-            0.4409 ± 0.0004
+            0.4419 ± 0.0004
         """
         _arguments.one_of("what", what, self.exact)
         if what in ("icdf", "iccdf"):  # dx = dq / pdf

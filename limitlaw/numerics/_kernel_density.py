@@ -14,7 +14,7 @@ def scott_bandwidth(samples: np.ndarray) -> float:
         >>> import numpy as np
         >>> from limitlaw.numerics import scott_bandwidth
         >>> round(scott_bandwidth(np.array([-1.0, 0.0, 1.0] * 10)), 6)
-        0.420599
+        0.420622
     """
     return float(samples.std(ddof=1)) * samples.size**-0.2
 

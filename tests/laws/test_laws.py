@@ -41,14 +41,15 @@ class VarianceGamma:
         )
 
     def logsf(self, x):
+        return np.array([self._log_tail(y) for y in x])
+
+    def _log_tail(self, y):
         scale = np.sqrt(2 * self.a)  # the tail falls like exp(-scale x)
-        tails = [
-            scipy.integrate.quad(
-                lambda s: np.exp(self.logpdf(y + s / scale) - self.logpdf(y)), 0, 60, epsabs=0, epsrel=1e-12
-            )
-            for y in x
-        ]
-        return self.logpdf(x) + np.log([t[0] / scale for t in tails])
+
+        def ratio(s):
+            return np.exp(self.logpdf(y + s / scale) - self.logpdf(y))
+
+        return self.logpdf(y) + np.log(scipy.integrate.quad(ratio, 0, 60, epsabs=0, epsrel=1e-12)[0] / scale)
 
     def var(self):
         return 1.0

@@ -1,0 +1,151 @@
+"""Convergence studies and comparisons."""
+
+import io
+
+import numpy as np
+import pytest
+
+import limitlaw as ll
+from limitlaw.divergence import Convergence
+from limitlaw.laws import Gaussian, ScaleMixture
+
+NET = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))
+
+
+def study(exponent, constant, a=0.0, b=0.0, noise=0.01, seed=0, widths=(64, 128, 256, 512, 1024)):
+    n = np.array(widths, float)
+    rng = np.random.default_rng(seed)
+    truth = constant * n**-exponent * (1 + a / n + b / n**2)
+    return Convergence(
+        tuple(widths),
+        tuple(
+            ll.Estimate(t * (1 + noise * z), noise * t, 255)
+            for t, z in zip(truth, rng.normal(size=n.size), strict=True)
+        ),
+        "kl",
+    )
+
+
+def test_the_fit_recovers_what_it_was_given():
+    fit = study(1.7, 3.0, a=-5.0, b=20.0, noise=1e-9).fit()
+    assert fit.exponent == pytest.approx(1.7, abs=1e-5)
+    assert fit.constant == pytest.approx(3.0, rel=1e-4)
+    assert fit.correction == pytest.approx(-5.0, rel=1e-2)
+    assert fit.curvature == pytest.approx(20.0, rel=0.1)
+    assert fit(64) == pytest.approx(3.0 * 64**-1.7 * (1 - 5 / 64 + 20 / 64**2), rel=1e-6)
+    fixed = study(2.0, 11.0, a=-14.0, noise=1e-9).fit(exponent=2.0)
+    assert (fixed.exponent, fixed.exponent.stderr) == (2.0, 0.0)
+    assert fixed.constant == pytest.approx(11.0, rel=1e-6)
+
+
+def test_the_errors_of_the_fit_are_those_of_its_values():
+    z = [study(2.0, 11.0, a=-14.0, seed=seed).exponent.z(2.0) for seed in range(200)]
+    assert abs(np.mean(z)) < 0.3
+    assert 0.6 < np.std(z) < 1.2  # a poor fit widens the errors, a good one does not narrow them
+
+
+def test_local_slopes():
+    slopes = study(2.0, 11.0, a=-14.0, noise=1e-6).slopes
+    truth = [-2 + np.log2((1 - 14 / (2 * n)) / (1 - 14 / n)) for n in (64, 128, 256, 512)]
+    assert np.allclose(slopes, truth, atol=1e-4)
+    assert all(slope > -2 for slope in slopes)
+    assert "local slope" in str(study(2.0, 11.0))
+
+
+def test_divergence_of_the_paper_falls_like_one_over_n_squared():
+    """Reference: 2.1361e-3 at n = 64, 1.5802e-4 at n = 256, 4 million draws each of an independent implementation."""
+    result = ll.convergence(NET, [64, 256], samples=2**18, seed=5)
+    for value, (truth, error) in zip(result.values, [(0.0021361, 3e-6), (1.5802e-4, 7e-7)], strict=True):
+        assert abs(value - truth) < 5 * np.hypot(value.stderr, error)
+        assert value.stderr < 0.03 * value
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("metric, exponent", [(ll.kl, 2.0), (ll.tv, 1.0), (ll.wasserstein, 1.0), (ll.energy, 1.0)])
+def test_exponents(metric, exponent):
+    result = ll.convergence(NET, 2 ** np.arange(6, 13), metric=metric, seed=11)
+    assert result.exponent.covers(exponent, 0.999), result
+    assert result.exponent.stderr < 0.03
+    if metric is ll.kl:
+        fit = result.fit(exponent=2.0)
+        assert abs(fit.constant - 10.9) < 0.3
+        assert result.values[-1].stderr < 0.1 * result.values[-1]
+        assert all(slope > -2 - 3 * slope.stderr for slope in result.slopes)
+
+
+def test_a_study_draws_itself():
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots()
+    study(2.0, 11.0).plot(axes)
+    assert axes.get_xlabel() == "width n"
+    assert axes.get_ylabel() == "kl to the limit"
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert any(label.startswith("fit, exponent -") for label in labels)
+    assert "kl (± 2 s.e.)" in labels
+    plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    "bad, match",
+    [
+        (lambda: ll.convergence(NET, []), r"widths=\[\]"),
+        (lambda: ll.convergence(NET, [64, float("inf")]), "give finite widths"),
+        (lambda: ll.convergence(NET, [64, 64]), "each once"),
+        (lambda: ll.convergence(NET, [0]), "widths=0"),
+        (lambda: ll.convergence(NET, [64], metric="kl"), "metric='kl': must be a function"),
+        (lambda: study(2.0, 1.0, widths=(64, 128)).fit(), "needs at least 3 widths"),
+    ],
+)
+def test_refusals(bad, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        bad()
+
+
+LEFT, RIGHT = ScaleMixture(np.random.default_rng(0).chisquare(6, 20_000) / 6, name="width 6"), Gaussian(name="limit")
+
+
+def test_a_comparison_holds_what_its_methods_give():
+    c = ll.compare(LEFT, RIGHT)
+    assert c.names == ("width 6", "limit")
+    assert c.rows["variance"] == (LEFT.var(), RIGHT.var())
+    assert c.rows["excess kurtosis"][0].stderr == LEFT.kurtosis().stderr
+    assert c.rows["quantile 0.99"][1] == pytest.approx(2.3263478740408408)
+    assert c.rows["P(|y| > 3 sd)"][1] == pytest.approx(0.0026997960632601866)
+    assert c.rows["P(|y| > 3 sd)"][0] == pytest.approx(2 * LEFT.ccdf(3.0))
+    assert c.rows["P(|y| > 3 sd)"][0].stderr > 0
+    assert c.distances["KL"] == ll.kl(LEFT, RIGHT)
+    assert c.distances["reverse KL"] == ll.kl(RIGHT, LEFT)
+    assert c.distances["W2"] == ll.wasserstein(LEFT, RIGHT, p=2)
+    assert set(c.distances) == {"KL", "reverse KL", "TV", "KS", "W1", "W2", "energy"}
+    assert not c.unresolved
+
+
+def test_a_comparison_can_be_printed_everywhere():
+    from rich.console import Console
+
+    c = ll.compare(LEFT, RIGHT)
+    for shown in (str(c), c._repr_html_()):
+        assert "width 6" in shown
+        assert str(c.distances["KL"]) in shown
+        assert "excess kurtosis" in shown
+    text = io.StringIO()
+    Console(file=text, width=100).print(c)
+    assert str(c.rows["variance"][0]) in text.getvalue()
+    assert "<script>" not in ll.compare(LEFT, RIGHT, names=("<script>", "b"))._repr_html_()
+
+
+def test_a_comparison_of_samples_leaves_out_what_has_no_density():
+    x = np.random.default_rng(1).normal(size=3000)
+    c = ll.compare(x, RIGHT)
+    assert c.names == ("samples", "limit")
+    assert set(c.distances) == {"KS", "W1", "W2", "energy"}
+    assert "KS" in c.unresolved
+    assert "not resolved by these draws" in str(c)
+    assert ll.compare(x, x[::-1]).names == ("samples (p)", "samples (q)")
+
+
+def test_names_come_in_pairs():
+    with pytest.raises(ValueError, match="give two names"):
+        ll.compare(LEFT, RIGHT, names=("a",))
