@@ -78,7 +78,8 @@ class Empirical(Law):
                 total /= (about_centre[2] - mean**2) ** (order / 2) if order > 1 else np.sqrt(np.var(self.samples))
             return float(total)
 
-        return jackknife(value(whole), np.array([value(row) for row in self._averages_left_out(powers)]))
+        others = np.array([value(row) for row in self._averages_left_out(powers)])
+        return jackknife(value(whole), others, corrected=kind != "raw")
 
     def entropy(self) -> Estimate:
         """`mean log(2 N r_i) - digamma(k)`, `r_i` the distance to the `k`-th nearest neighbour, `k = 5`."""

@@ -248,8 +248,9 @@ class GaussianMixture:
         repeats = largest_power_of_two(max(_ORTHANT_POINTS / count, 1))
         roots = np.repeat(self._roots, repeats, axis=0)
         rows = []
+        points = 2 * largest_power_of_two(len(roots))
         for seed in range(_SCRAMBLINGS):
-            estimate = _orthant(roots, np.tile(sobol_uniforms(k, repeats, seed), count), x)
+            estimate = _orthant(roots, sobol_uniforms(k, points, seed)[:, : len(roots)], x)
             rows.append(self._average(estimate.reshape(count, repeats, -1).mean(axis=1)))
         return np.stack(rows)
 

@@ -44,7 +44,7 @@ def two_groups():
     return prog, [y, *scores]
 
 
-@pytest.mark.parametrize("make", [recurrent, two_groups])
+@pytest.mark.parametrize("make", [recurrent, pytest.param(two_groups, marks=pytest.mark.full)])
 def test_against_brute_force_at_large_n(make):
     prog, targets = make()
     law = prog.limit(targets)

@@ -1,0 +1,272 @@
+"""Laws at infinite width without Monte Carlo, laws at finite width, joint laws, laws of scores."""
+
+import json
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.stats
+from same_law import FALSE_ALARM, some_at_length
+
+import limitlaw as ll
+
+REFERENCE = json.loads((Path(__file__).parent.parent / "data" / "attention_reference.json").read_text())
+K3 = np.array([[1, 0.4, 0.1], [0.4, 1, 0.4], [0.1, 0.4, 2]])
+K4 = np.array([[1, 0.3, -0.2, 0.1], [0.3, 0.8, 0.1, 0.0], [-0.2, 0.1, 1.5, 0.4], [0.1, 0.0, 0.4, 0.6]])
+
+
+def paper(heads=2, tokens=4, activation=None, **options):
+    return ll.Network(ll.Inputs(tokens, activation or ll.clip(100.0)), ll.Attention(heads=heads, **options))
+
+
+def layer(K, **options):
+    return ll.Network(ll.GramInputs(K), ll.Attention(**options))
+
+
+@pytest.mark.parametrize(
+    "heads, truth",
+    # The reference integrates over |y| < 5; the last digits here are with the tails, from a separate fine trapezoid
+    # rule on the mixture over the scores: 7e-6, 1e-6 and 0 of the value.
+    [(1, 9.724250e-4), (2, 2.731797e-4), (256, 1.88025e-8)],
+)
+def test_the_limit_and_its_divergence_from_infinitely_many_heads(heads, truth):
+    limits = REFERENCE["limits"]["limit_identity_gram_s4"]
+    law, gaussian = paper(heads).law(), paper(inf).law()
+    assert isinstance(gaussian, ll.laws.Gaussian)
+    assert abs(law.var() - limits["var"]) < 1e-10
+    assert abs(gaussian.var() - limits["var"]) < 1e-10
+    assert abs(heads * law.kurtosis() - limits["excess_kurtosis_H1"]) < 1e-10
+    assert law.var().stderr == law.kurtosis().stderr == gaussian.var().stderr == 0
+    assert ll.kl(law, gaussian) == pytest.approx(truth, rel=2e-6)
+
+
+def test_the_mixture_over_the_scores_written_out():
+    """Two tokens: one normal, the difference of the scores. `scipy.integrate` on the definition."""
+    rho = 0.3
+    net = layer([[1, rho], [rho, 1]], heads=1, query_std=1.5)
+
+    def variance(z):
+        p = 1 / (1 + np.exp(-1.5 * np.sqrt(2 - 2 * rho) * z))
+        return p**2 + (1 - p) ** 2 + 2 * rho * p * (1 - p)
+
+    law = net.law()
+    for x in (0.0, 0.7, 3.0, 9.0):
+        truth = scipy.integrate.quad(
+            lambda z, x=x: scipy.stats.norm.pdf(x, scale=np.sqrt(variance(z))) * scipy.stats.norm.pdf(z),
+            -12, 12, epsabs=0, epsrel=1e-12, limit=500,
+        )[0]  # fmt: skip
+        assert law.pdf(x) == pytest.approx(truth, rel=1e-9)
+    second = scipy.integrate.quad(lambda z: variance(z) ** 2 * scipy.stats.norm.pdf(z), -12, 12, epsrel=1e-12)[0]
+    first = scipy.integrate.quad(lambda z: variance(z) * scipy.stats.norm.pdf(z), -12, 12, epsrel=1e-12)[0]
+    assert law.kurtosis() == pytest.approx(3 * (second / first**2 - 1), rel=1e-9)
+
+
+def test_other_limits():
+    limits = REFERENCE["limits"]
+    relu = paper(1, activation="relu").law()
+    assert relu.var() == pytest.approx(limits["limit_relu_gram_s4"]["var"], abs=1e-6)
+    assert relu.kurtosis() == pytest.approx(limits["limit_relu_gram_s4"]["excess_kurtosis_H1"], abs=2e-6)
+    for d in (4, 64):
+        law, truth = paper(1, head_dim=d).law(), limits["fixed_head_dim_identity_s4"][f"d{d}"]
+        assert law.var() == pytest.approx(truth["var"], abs=2e-6)
+        assert law.kurtosis() == pytest.approx(truth["excess_kurtosis_H1"], abs=4e-5)
+    sixteen = paper(1, tokens=16).law()
+    assert abs(sixteen.var().z(limits["limit_identity_gram_s16"]["var"])) < 5
+    assert sixteen.var().stderr < 5e-5 * sixteen.var()
+    assert abs(sixteen.kurtosis().z(limits["limit_identity_gram_s16"]["excess_kurtosis_H1"])) < 5
+
+
+@pytest.mark.parametrize("K", [np.eye(4), K4, np.eye(5) + 0.2], ids=["4", "gram", "5"])
+def test_up_to_five_tokens_there_is_no_monte_carlo_in_it(K):
+    first, second = (layer(K, heads=2).law(seed=seed, token=1) for seed in (0, 1))
+    x = np.linspace(0, 8, 50)
+    assert np.abs(first.pdf(x) - second.pdf(x)).max() < 1e-9
+    assert first.error("pdf", 1.0) == 0.0
+
+
+def test_many_tokens_state_their_error():
+    first, second = (layer(np.eye(40), heads=2).law(seed=seed) for seed in (0, 1))
+    assert first.method == "fourier"
+    assert first.var().stderr > 0
+    assert abs(first.var() - second.var()) < 5 * np.hypot(first.var().stderr, second.var().stderr)
+    x = np.array([0.0, 0.2])
+    assert np.all(np.abs(first.pdf(x) - second.pdf(x)) < 6 * np.hypot(first.error("pdf", x), second.error("pdf", x)))
+    assert np.all(first.error("pdf", x) < 1e-3 * first.pdf(x))
+
+
+OPTIONS = {
+    "plain": dict(heads=1),
+    "heads": dict(heads=3, query_std=2.0, value_std=1.3, out_std=0.7),
+    "causal": dict(heads=2, mask="causal"),
+    "mask": dict(heads=1, mask=np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 1], [1, 1, 1, 1]], bool)),
+    "head_dim": dict(heads=2, head_dim=3),
+    "head_dim 1": dict(heads=1, head_dim=1),
+    "linear": dict(heads=2, head_dim=5, scale="linear", query_std=3.0),
+    "tied": dict(heads=2, head_dim=5, scale="linear", tie_qk=True, query_std=2.0),
+    "tied, infinite": dict(heads=2, scale="linear", tie_qk=True),
+    "sharp": dict(heads=1, query_std=8.0),
+}
+
+
+@pytest.mark.parametrize("name", some_at_length(OPTIONS, ["heads", "tied"]))
+def test_quadrature_against_draws(name):
+    """The same law by drawing every score: moments, and outputs against the exact cdf."""
+    net = layer(K4, **OPTIONS[name])
+    token = 2
+    exact, drawn = net.law(token=token), net.law(token=token, method="draws", samples=2**19, seed=3)
+    spread = np.hypot(drawn.var().stderr, exact.var().stderr) + 1e-6
+    assert abs(exact.var() - drawn.var()) < 5 * spread
+    if not isinstance(exact, ll.laws.Gaussian):
+        spread = np.hypot(drawn.kurtosis().stderr, exact.kurtosis().stderr) + 1e-5
+        assert abs(exact.kurtosis() - drawn.kurtosis()) < 5 * spread
+    y = net.sample(100_000, token=token, seed=4).astype(np.float64)
+    assert scipy.stats.kstest(y, exact.cdf_by_spline).pvalue > FALSE_ALARM
+
+
+def test_masked_tokens_do_not_matter():
+    causal = layer(K4, heads=2, mask="causal").law(token=2)
+    three = layer(K4[:3, :3], heads=2).law(token=2)
+    assert causal.var() == pytest.approx(three.var(), rel=1e-9)
+    assert causal.logpdf(3.0) == pytest.approx(three.logpdf(3.0), rel=1e-9)
+    first = layer(K4, heads=5, mask="causal").law(token=0)
+    assert isinstance(first, ll.laws.Gaussian)
+    assert first.var() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_order_of_tokens_does_not_matter():
+    order = [2, 0, 3, 1]
+    for i, t in enumerate(order):
+        here, there = layer(K4, heads=2).law(token=t), layer(K4[np.ix_(order, order)], heads=2).law(token=i)
+        assert here.pdf(0.5) == pytest.approx(there.pdf(0.5), rel=1e-9)
+
+
+def test_nearly_opposite_tokens_fall_back_on_the_mixture():
+    """Variances near 0 are likely: the characteristic function falls slowly."""
+    law = layer([[1, -1], [-1, 1]], heads=2).law()
+    assert law.method == "mixture"
+    y = layer([[1, -1], [-1, 1]], heads=2).sample(100_000, seed=1).astype(np.float64)
+    assert scipy.stats.kstest(y, law.cdf).pvalue > FALSE_ALARM
+
+
+def test_deterministic_layers_before_the_random_one():
+    """Zero queries average the tokens exactly; what follows sees a constant Gram matrix."""
+    net = ll.Network(ll.GramInputs(K3), ll.Attention(heads=2, query_std=0.0, value_std=2.0), ll.Attention(heads=2))
+    law = net.law()
+    assert isinstance(law, ll.laws.Gaussian)  # equal tokens attend to themselves
+    assert law.var() == pytest.approx(4 * K3.mean(), rel=1e-12)
+
+
+def test_two_random_layers_are_drawn():
+    net = ll.Network(ll.GramInputs(K3), ll.Attention(heads=1), ll.Attention(heads=2))
+    law = net.law(samples=2**15)
+    y = net.sample(20_000, seed=8).astype(np.float64)
+    assert law.var().stderr > 0
+    assert scipy.stats.kstest(y, law.cdf_by_spline).pvalue > FALSE_ALARM
+
+
+def test_inputs_alone():
+    law = ll.Network(ll.GramInputs(K3)).law(token=2)
+    assert isinstance(law, ll.laws.Gaussian)
+    assert law.var() == 2.0
+
+
+FINITE = {
+    # width, options, samples, value and error of 4 million draws of an independent implementation
+    "n16": (paper(2), 16, 2**19, 0.02213, 4e-5),
+    "lowrank_H1": (paper(1, head_dim=64), 64, 2**18, 0.0024968, 1.6e-5),
+    "lowrank_H4": (paper(4, head_dim=64), 256, 2**19, 1.9824e-4, 5e-7),
+}
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_divergence_from_the_limit(name):
+    net, width, samples, truth, error = FINITE[name]
+    limit = paper(net.layers[0].heads).law()  # the paper compares low-rank heads with infinitely wide ones
+    value = ll.kl(net.law(width=width, samples=samples, seed=2), limit)
+    assert abs(value - truth) < 5 * np.hypot(value.stderr, error)
+    assert value.stderr < 0.02 * value
+
+
+def test_control_variates_change_the_error_alone():
+    """At n = 4096 draws are coupled to the limit: the plain average of the same law agrees, less sharply."""
+    net, x = paper(2), np.array([0.0, 0.5, 1.0, 2.0])
+    law = net.law(width=4096, samples=2**17, seed=1)
+    v = net.sample(2**19, width=4096, token=0, observe="covariance", seed=2)
+    plain = ll.laws.ScaleMixture(v)
+    for what in ("pdf", "cdf"):
+        spread = np.hypot(law.error(what, x), plain.error(what, x))
+        gap = np.abs(getattr(law, what)(x) - getattr(plain, what)(x))
+        assert np.all(gap <= 5 * spread)
+    assert law.var().stderr < 0.7 * plain.var().stderr
+    assert abs(law.var() - plain.var()) < 5 * np.hypot(law.var().stderr, plain.var().stderr)
+    assert np.isfinite(law.logpdf(np.linspace(0, 30, 100) * float(law.std()))).all()
+    assert law.panels()[1] @ law.pdf(law.panels()[0]) == pytest.approx(1, abs=1e-9)
+    assert scipy.stats.kstest(law.sample(20_000, seed=1), law.cdf_by_spline).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("width", [12, inf])
+@pytest.mark.parametrize(
+    "options", [dict(heads=2), dict(heads=1, head_dim=3, scale="linear", tie_qk=True)], ids=["plain", "tied"]
+)
+def test_scores(width, options):
+    net = ll.Network(ll.GaussianInputs(K3), ll.Attention(query_std=1.5, **options))
+    law = net.law(width=width, observe="scores", token=0, key=2, samples=2**15)
+    drawn = net.sample(50_000, width=width, observe="scores", token=0, seed=9)[:, 0, 2].astype(np.float64)
+    pvalue = (
+        scipy.stats.ks_2samp(drawn, law.samples).pvalue
+        if isinstance(law, ll.laws.Empirical)
+        else scipy.stats.kstest(drawn, law.cdf_by_spline).pvalue
+    )
+    assert pvalue > FALSE_ALARM
+    assert law.name == ("limit" if width == inf else "width 12")
+
+
+def test_scores_in_the_limit_are_gaussian_or_nearly():
+    """`N(0, K_ii K_jj)`; at head dimension d excess kurtosis 6 / d."""
+    net = ll.Network(ll.GaussianInputs(K3), ll.Attention(query_std=1.5))
+    law = net.law(observe="scores", token=0, key=2)
+    assert isinstance(law, ll.laws.Gaussian)
+    assert law.var() == pytest.approx(1.5**2 * 2.0)
+    narrow = ll.Network(ll.GaussianInputs(K3), ll.Attention(head_dim=8)).law(observe="scores", token=1, key=1)
+    assert narrow.kurtosis() == pytest.approx(6 / 8, rel=1e-9)
+    assert narrow.var() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("width", [9, inf])
+def test_joint_law(width):
+    net = layer(K3, heads=2, head_dim=2)
+    law = net.law(width=width, token=[2, 0], samples=2**15)
+    covariance = net.sample(2**16, width=width, token=[2, 0], observe="covariance", seed=5).astype(np.float64)
+    spread = np.hypot(law.error("cov"), covariance.std(axis=0) / 2**8)
+    assert np.all(np.abs(law.cov() - covariance.mean(axis=0)) < 5 * spread)
+    y = net.sample(50_000, width=width, token=[2, 0], seed=6)
+    for point in ([0.3, -0.2], [1.0, 0.5]):
+        inside = np.mean(np.all(y <= point, axis=1))
+        assert abs(law.cdf(point) - inside) < 5 * np.hypot(law.error("cdf", point), 0.5 / np.sqrt(50_000))
+    alone = net.law(width=width, token=2, samples=2**15)
+    assert abs(law.marginal(0).var() - alone.var()) < 5 * np.hypot(law.marginal(0).var().stderr, alone.var().stderr)
+
+
+def test_joint_law_of_infinitely_many_heads():
+    law = layer(K3, heads=inf).law(token=[0, 1])
+    assert isinstance(law, ll.laws.GaussianMixture)
+    assert np.allclose(law.kurtosis(), 0, atol=1e-12)
+    assert law.cov()[0, 0] == pytest.approx(layer(K3, heads=inf).law(token=0).var(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "bad, match",
+    [
+        (lambda: layer(K3, value_std=0.0).law(), "the output is 0 with certainty"),
+        (lambda: layer(K3, scale="linear").law(observe="scores", key=1), "the score is 0 with certainty"),
+        (lambda: layer(K3, scale="linear", tie_qk=True).law(observe="scores", key=1), "tends to the constant 0.4"),
+        (lambda: layer(K3, heads=inf).law(observe="scores", key=1), "heads=inf: there is no end of them"),
+        (lambda: layer(K3, heads=inf).law(width=64), "heads=inf at width=64"),
+        (lambda: layer(np.ones((2, 2)), heads=1).law(token=[0, 1], samples=50).pdf([0.0, 1.0]), "is singular"),
+    ],
+)
+def test_refusals(bad, match):
+    with pytest.raises(ValueError, match=match):
+        bad()
