@@ -7,14 +7,14 @@ Prints a Markdown table.
 
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from math import inf
+
+from machine import heading
 
 CASES = [
     # activation, width, heads, gram samples, dense samples, the ratio to reach
@@ -100,23 +100,8 @@ def lazy(width):
     return {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def hardware():
-    try:
-        with open("/proc/cpuinfo") as info:
-            model = next(line.split(":")[1].strip() for line in info if line.startswith("model name"))
-    except (OSError, StopIteration):
-        model = platform.processor()
-    return f"{model}, {os.cpu_count()} cores"
-
-
 def main():
-    import jax
-
-    commit = (
-        subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        or "unknown"
-    )
-    print(f"{date.today()}, commit {commit}, {hardware()}, Python {platform.python_version()}, jax {jax.__version__}\n")
+    print(heading() + "\n")
     print("| inputs | n | H | dense, µs | gram, µs | ratio | to reach | gram, samples/s | floor, µs | peak, MiB |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for index, (activation, width, heads, _, _, reach) in enumerate(CASES):

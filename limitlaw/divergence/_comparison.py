@@ -67,7 +67,7 @@ class Comparison:
 
         text = io.StringIO()
         Console(file=text, width=100, color_system=None, legacy_windows=False).print(self)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).rstrip()
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
 
     __repr__ = __str__
 
@@ -96,7 +96,7 @@ def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Compa
         >>> c = ll.compare(ll.laws.Gaussian(var=1.1), ll.laws.Gaussian(var=1.0), names=("wide", "standard"))
         >>> print(f"{c.distances['KL']:.6f}")
         0.002345
-        >>> print(str(c).splitlines()[4].strip())
+        >>> print(str(c).splitlines()[3].strip())
         variance            1.1          1     1.1
     """
     laws = as_laws(p, q)
