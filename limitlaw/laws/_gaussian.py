@@ -24,6 +24,8 @@ class Gaussian(Law):
         (2.0, 0.0, np.float64(-1251.6120857137646))
     """
 
+    method = "closed form"
+
     def __init__(self, mean: float = 0.0, var: float = 1.0, *, name: str = "Gaussian") -> None:
         for argument, value in (("mean", mean), ("var", var)):
             if not np.isscalar(value) or isinstance(value, str | bool) or not np.isfinite(value):

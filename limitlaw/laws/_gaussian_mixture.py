@@ -18,6 +18,8 @@ _ENTROPY_DRAWS = 2**13
 _SMALLEST_PIVOT = 1e-10
 _ORTHANT_POINTS = 2**12
 _SCRAMBLINGS = 8
+_CONTOUR_DRAWS = 2000
+_CONTOUR_COVARIANCES = 4096  # enough for a picture
 
 
 class GaussianMixture:
@@ -34,6 +36,8 @@ class GaussianMixture:
         >>> law.cov().tolist(), law.kurtosis().tolist()
         ([[2.0, 0.0], [0.0, 2.0]], [0.75, 0.75])
     """
+
+    method = "mixture"
 
     def __init__(self, covariances: Any, weights: Any = None, *, name: str = "Gaussian mixture") -> None:
         C = _arguments.finite_array("covariances", covariances, 3, largest=np.inf)
@@ -202,13 +206,15 @@ class GaussianMixture:
                 f"plot: contours are for two tokens, this law has {self.event_shape[0]}; plot marginal(i)."
             )
         axes = plt.gca() if ax is None else ax
-        reach = 4 * self.std()
-        first, second = (np.linspace(-r, r, 61) for r in reach)
+        few = self if self.exact else GaussianMixture(self.covariances[:_CONTOUR_COVARIANCES])
+        at_draws = np.sort(few.pdf(few.sample(_CONTOUR_DRAWS, seed=0)))[::-1]
+        heights = {float(at_draws[min(int(level * _CONTOUR_DRAWS), _CONTOUR_DRAWS - 1)]): level for level in levels}
+        reach = [float(self.marginal(i).iccdf((1 - max(levels)) / 40)) for i in range(2)]
+        first, second = (np.linspace(-r, r, 101) for r in reach)
         grid = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1)
-        density = self.pdf(grid)
-        at_draws = np.sort(self.pdf(self.sample(2000, seed=0)))[::-1]
-        heights = sorted({float(at_draws[min(int(level * 2000), 1999)]) for level in levels})
-        axes.contour(first, second, density.T, levels=heights, **{"colors": "C0", **style})
+        density = few.pdf(grid)
+        lines = axes.contour(first, second, density.T, levels=sorted(heights), **{"colors": "C0", **style})
+        axes.clabel(lines, fmt={height: f"{level:.0%}" for height, level in heights.items()}, fontsize="small")
         axes.set_xlabel("output of the first token")
         axes.set_ylabel("output of the second token")
         return axes

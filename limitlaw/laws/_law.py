@@ -48,7 +48,7 @@ class Law(abc.ABC):
 
     A subclass gives `_logpdf`, `_logccdf`, `_logcdf` (one-dimensional arrays in and out), `_cf`, `moment`, `sample`, and
     `left_out`: a function of the law with one batch of what it was made from left out at a time, from which every error is
-    derived. The rest (quantiles, entropy, plots, adaptors) follows.
+    derived. The rest (quantiles, entropy, plots, adaptors) follows. `method` says how densities are found, where there is a choice.
     """
 
     name: str = "law"
