@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..laws import Empirical, Law
-from ..numerics import Estimate
+from ..numerics import Estimate, jackknife
 from ._distances import energy, kl, ks, tv, wasserstein
 from ._pair import ResolutionWarning, as_laws
 
@@ -22,8 +22,8 @@ _TAILS = (2, 3, 4)
 class Comparison:
     """Moments, quantiles, tails and distances of two laws or samples.
 
-    `print` shows a table, a rich console a coloured one, a notebook one in HTML. `rows` maps what is compared to its two values and
-    their ratio; `distances` to `Estimate`s, `unresolved` to the names of those that the draws cannot tell from 0.
+    `print` shows a table, a rich console a coloured one, a notebook one in HTML. `rows` maps what is compared to its two
+    values; `distances` to `Estimate`s, `unresolved` to the names of those that the draws cannot tell from 0.
     """
 
     names: tuple[str, str]
@@ -99,12 +99,13 @@ def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Compa
         >>> print(str(c).splitlines()[3].strip())
         variance            1.1          1     1.1
     """
-    laws = as_laws(p, q)
+    compared = as_laws(p, q)
+    laws = [given if isinstance(given, Law) else law for given, law in zip((p, q), compared, strict=True)]
     if names is None:
         names = laws[0].name, laws[1].name
         if names[0] == names[1]:
             names = f"{names[0]} (p)", f"{names[1]} (q)"
-    if len(names) != 2:
+    if not isinstance(names, tuple | list) or len(names) != 2:
         raise ValueError(f"names={names!r}: give two names.")
     rows: dict[str, tuple[Estimate, Estimate]] = {}
 
@@ -122,7 +123,7 @@ def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Compa
     for reach in _TAILS:
         add(f"P(|y| > {reach} sd)", lambda law, reach=reach: _outside(law, centre, reach * scale))
     distances, unresolved = {}, set()
-    raw = any(isinstance(law, Empirical) for law in laws)
+    raw = any(isinstance(law, Empirical) for law in compared)
     for name, metric in (
         ("KL", None if raw else kl),
         ("reverse KL", None if raw else lambda p, q: kl(q, p)),
@@ -136,7 +137,7 @@ def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Compa
             continue
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ResolutionWarning)
-            distances[name] = metric(*laws)
+            distances[name] = metric(*compared)
         if any(issubclass(warning.category, ResolutionWarning) for warning in caught):
             unresolved.add(name)
     return Comparison((str(names[0]), str(names[1])), rows, distances, frozenset(unresolved))
@@ -152,8 +153,7 @@ def _outside(law: Law, centre: float, reach: float) -> Estimate:
     x = np.array([centre - reach, centre + reach])
     value = float(law.cdf(x[0]) + law.ccdf(x[1]))
     rows = law.left_out("cdf", x)
-    spread = (rows[:, 0] + 1 - rows[:, 1]).std(ddof=1) * (len(rows) - 1) / np.sqrt(len(rows)) if len(rows) > 1 else 0.0
-    return Estimate(value, float(spread))
+    return jackknife(value, rows[:, 0] + 1 - rows[:, 1], corrected=False)
 
 
 def _show(value: float) -> str:

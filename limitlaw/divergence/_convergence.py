@@ -190,6 +190,10 @@ def convergence(
         >>> study.fit(exponent=2).constant.covers(3.0, 0.999)  # Var v = 4/n, and KL = 3 (Var v)^2 / 16 to leading order
         True
     """
+    if not isinstance(widths, Iterable):
+        raise TypeError(f"widths={widths!r}: must be a list of widths, such as [64, 256, 1024].")
+    if not hasattr(net, "law"):
+        raise TypeError(f"net={net!r}: must be a limitlaw.Network.")
     checked = [_arguments.positive_integer("widths", n, infinite=True) for n in widths]
     if not checked or any(isinf(n) for n in checked) or len(set(checked)) < len(checked):
         raise ValueError(f"widths={checked}: give finite widths, each once; the limit is what they are compared with.")
@@ -197,8 +201,8 @@ def convergence(
         raise TypeError(f"metric={metric!r}: must be a function of two laws, such as limitlaw.kl.")
     sizes = tuple(int(n) for n in sorted(checked))
     target = net.law(width=inf, token=token, seed=seed, samples=samples, accuracy=accuracy) if limit is None else limit
-    values = tuple(
-        metric(net.law(width=n, token=token, seed=seed + i, samples=samples, accuracy=accuracy), target)
-        for i, n in enumerate(sizes)
-    )
-    return Convergence(sizes, values, getattr(metric, "__name__", "distance"))
+    values = []
+    for i, n in enumerate(sizes):
+        value = metric(net.law(width=n, token=token, seed=seed + i, samples=samples, accuracy=accuracy), target)
+        values.append(value if isinstance(value, Estimate) else Estimate(float(value)))
+    return Convergence(sizes, tuple(values), getattr(metric, "__name__", "distance"))

@@ -9,7 +9,7 @@ from ..laws import Empirical, Law
 from ..laws._law import gauss_panels
 from ..numerics import Estimate, jackknife
 from . import _samples
-from ._pair import as_laws, resolved, root_of
+from ._pair import as_laws, resolved, root_of_squared
 
 _BISECTIONS = 60
 _SCORES = np.linspace(-9.0, 9.0, 19)  # panels in the normal score, for quantile functions
@@ -29,7 +29,7 @@ def kl(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
         >>> print(f"{ll.kl(ll.laws.Gaussian(var=2.0), ll.laws.Gaussian(var=1.0)):.12f}")  # (1 - log 2) / 2
         0.153426409720
     """
-    p, q = as_laws(p, q, densities=True)
+    p, q = as_laws(p, q)
     if p is q:
         return Estimate(0.0)
     if isinstance(p, Empirical) or isinstance(q, Empirical):
@@ -62,7 +62,7 @@ def tv(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
         >>> print(f"{ll.tv(ll.laws.Gaussian(0.0), ll.laws.Gaussian(1.0)):.12f}")  # 2 Phi(1/2) - 1
         0.382924922548
     """
-    p, q = as_laws(p, q, densities=True)
+    p, q = as_laws(p, q)
     if p is q:
         return Estimate(0.0)
     if isinstance(p, Empirical) or isinstance(q, Empirical):
@@ -103,7 +103,8 @@ def ks(p: Any, q: Any, /) -> Estimate:
 def wasserstein(first: Any, second: Any, /, *, p: int = 1) -> Estimate:
     """Wasserstein distance of order `p` = 1 or 2, `(int |F^{-1} - G^{-1}|^p dq)^(1/p)`.
 
-    For samples it is that of the empirical law, which is of order `1 / sqrt(N)` even where the laws are equal.
+    For samples it is that of the empirical law, which is of order `1 / sqrt(N)` even where the laws are equal: a value below what
+    two halves of the samples differ by raises a `ResolutionWarning`.
 
     !!! Example
 
@@ -117,7 +118,7 @@ def wasserstein(first: Any, second: Any, /, *, p: int = 1) -> Estimate:
     if one is two:
         return Estimate(0.0)
     if isinstance(one, Empirical) or isinstance(two, Empirical):
-        return resolved("wasserstein", _samples.wasserstein(one, two, p))
+        return resolved("wasserstein", *_samples.wasserstein(one, two, p))
     return resolved("wasserstein", _area(one, two) if p == 1 else _quantile_distance(one, two))
 
 
@@ -144,7 +145,7 @@ def energy(p: Any, q: Any, /) -> Estimate:
         return 2 * float(weights @ gap**2)
 
     squared = jackknife(value(gap), *(np.array([value(row) for row in rows]) for rows in (p_rows, q_rows)))
-    return resolved("energy", root_of(squared))
+    return resolved("energy", root_of_squared(squared))
 
 
 def _refuse_method(method: str | None) -> None:
@@ -222,7 +223,7 @@ def _quantile_distance(p: Law, q: Law) -> Estimate:
     def value(a: np.ndarray, b: np.ndarray) -> float:
         return float(weights @ (a - b) ** 2)
 
-    return root_of(
+    return root_of_squared(
         jackknife(
             value(of_p, of_q),
             np.array([value(row, of_q) for row in p_rows]),

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import rel_entr
 
 from .. import _arguments
+from ..laws import Law
 from ..laws._empirical import checked_samples
 from ..numerics import Estimate, kernel_density, scott_bandwidth
 
@@ -18,7 +19,8 @@ def kde_kl(p: Any, q: Any, /, *, points: int = 500, floor: float = 1e-12) -> Est
     Two Gaussian kernel estimates with Scott's bandwidth, on `points` points over the range of both samples; `floor` is added, both
     are normalised to sum 1, and the entropy of one relative to the other is taken. Two samples of 50,000 of the *same* law score about
     5e-4, and where the tails differ the value depends on `floor`: use `kl` of laws for the truth. The
-    standard error is that of the estimator over samples of this size (first order), not its distance from the truth.
+    standard error is that of the estimator over samples of this size (to first order, bandwidths held), not its distance from the
+    truth.
 
     !!! Example
 
@@ -29,6 +31,13 @@ def kde_kl(p: Any, q: Any, /, *, points: int = 500, floor: float = 1e-12) -> Est
         True
     """
     points = int(_arguments.positive_integer("points", points))
+    if points < 2:
+        raise ValueError(f"points={points}: a grid has at least two points; the paper takes 500.")
+    for name, value in (("p", p), ("q", q)):
+        if isinstance(value, Law):
+            raise TypeError(
+                f"{name} is a law: kde_kl compares samples; pass {name}.sample(50_000), or use kl, which takes laws."
+            )
     floor = _arguments.non_negative("floor", floor)
     samples = [checked_samples(name, value) for name, value in (("p", p), ("q", q))]
     for name, sample in zip("pq", samples, strict=True):

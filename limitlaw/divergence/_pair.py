@@ -16,16 +16,15 @@ class ResolutionWarning(UserWarning):
     """A distance is too small to be told from 0 by the draws it was computed from; the message says how small."""
 
 
-def as_laws(first: Any, second: Any, *, densities: bool = False) -> tuple[Law, Law]:
-    """Two laws on the real line; arrays are samples. With `densities`, laws without one are refused."""
+def as_laws(first: Any, second: Any) -> tuple[Law, Law]:
+    """Two laws on the real line, both with a density; arrays are samples."""
     pair = _as_law("p", first, second), _as_law("q", second, first)
-    if densities:
-        for name, law in zip("pq", pair, strict=True):
-            if isinstance(law, ScaleMixture) and law.atoms.zero:
-                raise ValueError(
-                    f"{name} has a point mass at 0 (probability {law.atoms.zero**law.copies:.2g}), so it has no density; "
-                    f"use ks, wasserstein or energy."
-                )
+    for name, law in zip("pq", pair, strict=True):
+        if isinstance(law, ScaleMixture) and law.atoms.zero:
+            raise ValueError(
+                f"{name} has a point mass at 0 (probability {law.atoms.zero**law.copies:.2g}), so it has no density; "
+                f"compare samples of it, ks({name}.sample(100_000), ...)."
+            )
     return pair
 
 
@@ -44,7 +43,7 @@ def _as_law(name: str, value: Any, other: Any) -> Law:
     return Empirical(checked_samples(name, value))
 
 
-def root_of(squared: Estimate) -> Estimate:
+def root_of_squared(squared: Estimate) -> Estimate:
     """The square root of an estimate that may have come out negative; near 0 the error is the root of the error."""
     root = float(np.sqrt(max(squared, 0.0)))
     spread = float(np.sqrt(squared.stderr))

@@ -8,14 +8,15 @@ from scipy.special import ndtr, ndtri
 
 from .. import _arguments
 from ..laws import Empirical, Law
-from ..laws._empirical import neighbour_distances, neighbour_entropy
+from ..laws._empirical import checked_distances, neighbour_distances, neighbour_entropy
 from ..laws._law import gauss_panels
 from ..numerics import Estimate, jackknife
-from ._pair import root_of
+from ._pair import root_of_squared
 
 _NEIGHBOURS = 5
 _MOST_DRAWN = 2**17
 _THINNED = 4096
+_OWN_SEED = 0x5EED_0F_4B4E4E  # for draws of a law, apart from those a user may have made
 _SCORES = np.linspace(-9.0, 9.0, 361)
 _CRITICAL = 1.358  # of the Kolmogorov law, at 95%
 
@@ -27,7 +28,7 @@ def kl(p: Law, q: Law, method: str | None) -> Estimate:
         return _on_kernel_grid(p, q, _kl_integrand)
     if not isinstance(p, Empirical):
         assert isinstance(q, Empirical)
-        p = Empirical(p.sample(min(q.samples.size, _MOST_DRAWN), seed=0))
+        p = Empirical(p.sample(min(q.samples.size, _MOST_DRAWN), seed=_OWN_SEED))
     for name, law in (("p", p), ("q", q)):
         if isinstance(law, Empirical) and law.samples.size <= 2 * _NEIGHBOURS:
             raise ValueError(
@@ -35,6 +36,7 @@ def kl(p: Law, q: Law, method: str | None) -> Estimate:
             )
     if isinstance(q, Empirical):
         return _of_two(p, q, _neighbour_kl)
+    neighbour_entropy(p.ordered)  # refuses ties
     log_q = q.logpdf(p.ordered)
 
     def value(kept: np.ndarray) -> float:
@@ -43,7 +45,8 @@ def kl(p: Law, q: Law, method: str | None) -> Estimate:
     whole = value(np.ones(p.ordered.size, bool))
     thin = p.ordered[:: max(p.ordered.size // _THINNED, 1)]
     moved = q.left_out("pdf", thin) / q.pdf(thin)
-    return jackknife(whole, _left_out(p, value), whole - np.log(np.maximum(moved, 1e-300)).mean(axis=1))
+    by_law = whole - np.log(np.maximum(moved, 1e-300)).mean(axis=1)
+    return jackknife(whole, _left_out(p, value), by_law, corrected=False)
 
 
 def tv(p: Law, q: Law, method: str | None) -> Estimate:
@@ -59,41 +62,56 @@ def ks(p: Law, q: Law) -> tuple[Estimate, float]:
     points = np.unique(np.concatenate([points, np.nextafter(points, -np.inf)]))  # at every step, and just before it
     gap = _cdf(p, points) - _cdf(q, points)
     at = int(np.argmax(np.abs(gap)))
-    here, sign = points[[at]], np.sign(gap[at])
+    here, _sign = points[[at]], np.sign(gap[at])
     value = abs(float(gap[at]))
-    rows = (
-        np.abs(value + direction * sign * (law.left_out("cdf", here)[:, 0] - law.cdf(here)[0]))
-        for law, direction in ((p, 1.0), (q, -1.0))
-    )
-    return jackknife(value, *rows, corrected=False), _CRITICAL * float(np.sqrt(sum(1 / size for size in sizes)))
+    variance = 0.0
+    for law in (p, q):
+        if isinstance(law, Empirical):  # binomial, and not 0 where all samples lie on one side
+            share = (law.samples.size * float(law.cdf(here)[0]) + 1) / (law.samples.size + 2)
+            variance += share * (1 - share) / law.samples.size
+        else:
+            variance += float(law.error("cdf", here)[0]) ** 2
+    critical = _CRITICAL * float(np.sqrt(sum(1 / size for size in sizes)))
+    return Estimate(value, float(np.sqrt(variance))), critical
 
 
-def wasserstein(one: Law, two: Law, order: int) -> Estimate:
-    """Of the empirical laws, by their quantile functions."""
+def wasserstein(one: Law, two: Law, order: int) -> tuple[Estimate, float]:
+    """Of the empirical laws, by their quantile functions, and what it is between samples of one law, about."""
+    noise = sum(_noise(law, order) ** 2 for law in (one, two) if isinstance(law, Empirical)) ** 0.5
     if isinstance(one, Empirical) and isinstance(two, Empirical):
-        return _of_two(one, two, lambda x, y: _coupling_distance(x, y, order))
+        return _of_two(one, two, lambda x, y: _coupling_distance(x, y, order)), noise
     samples, law = (one, two) if isinstance(one, Empirical) else (two, one)
     assert isinstance(samples, Empirical)
     quantiles = law.quantiles_of_normal(_SCORES)
     rows = law.left_out("cdf", quantiles)
     shifts = -(rows - ndtr(_SCORES)) / law.pdf(quantiles) if len(rows) else rows
+    # Gauss points in the cell of each sample, so that few samples are integrated over too
+    nodes, weights = np.polynomial.legendre.leggauss(8 if samples.samples.size <= _THINNED else 2)
 
     def value(ordered: np.ndarray, quantiles: np.ndarray) -> float:
-        levels = (np.arange(ordered.size) + 0.5) / ordered.size
-        gaps = np.abs(ordered - CubicSpline(_SCORES, quantiles)(ndtri(levels)))
-        return float(np.mean(gaps**order) ** (1 / order))
+        levels = (np.arange(ordered.size)[:, None] + (1 + nodes) / 2) / ordered.size
+        gaps = np.abs(ordered[:, None] - CubicSpline(_SCORES, quantiles)(ndtri(levels)))
+        return float((np.mean(gaps**order, axis=0) @ weights / 2) ** (1 / order))
 
-    return jackknife(
+    estimate = jackknife(
         value(samples.ordered, quantiles),
         np.array([value(samples.ordered[kept], quantiles) for kept in samples.kept]),
         np.array([value(samples.ordered, quantiles + shift) for shift in shifts]),
+        corrected=False,
     )
+    return estimate, noise
+
+
+def _noise(law: Empirical, order: int) -> float:
+    """The distance to expect between samples of this size and their own law: between the two halves of them, over sqrt 2."""
+    halves = np.sort(law.samples[::2]), np.sort(law.samples[1::2])
+    return _coupling_distance(*halves, order) / 2
 
 
 def energy(p: Law, q: Law) -> Estimate:
     """The square root of an unbiased estimate of the squared energy distance."""
     if isinstance(p, Empirical) and isinstance(q, Empirical):
-        squared = _of_two(p, q, lambda x, y: 2 * _mean_distance(x, y) - _mean_gap(x) - _mean_gap(y))
+        squared = _of_two(p, q, lambda x, y: 2 * _mean_distance(x, y) - _mean_gap(x) - _mean_gap(y), corrected=True)
     else:
         samples, law = (p, q) if isinstance(p, Empirical) else (q, p)
         assert isinstance(samples, Empirical)
@@ -109,7 +127,7 @@ def energy(p: Law, q: Law) -> Estimate:
         # int (P - Q)^2 with Q moved; an unbiased estimate of the rest cancels
         by_law = whole + 2 * ((gap - moved) ** 2 - gap**2) @ weights
         squared = jackknife(whole, _left_out(samples, value), by_law)
-    return root_of(squared)
+    return root_of_squared(squared)
 
 
 def _check_method(what: str, method: str | None, choices: tuple[str, ...]) -> None:
@@ -125,12 +143,15 @@ def _left_out(law: Empirical, value: Callable[[np.ndarray], float]) -> np.ndarra
     return np.array([value(kept) for kept in law.kept])
 
 
-def _of_two(p: Empirical, q: Empirical, value: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
-    """A function of two sorted samples."""
+def _of_two(
+    p: Empirical, q: Empirical, value: Callable[[np.ndarray, np.ndarray], float], *, corrected: bool = False
+) -> Estimate:
+    """A function of two sorted samples; `corrected` if its bias is of order 1/N."""
     return jackknife(
         value(p.ordered, q.ordered),
         np.array([value(p.ordered[kept], q.ordered) for kept in p.kept]),
         np.array([value(p.ordered, q.ordered[kept]) for kept in q.kept]),
+        corrected=corrected,
     )
 
 
@@ -139,10 +160,9 @@ def _cdf(law: Law, x: np.ndarray) -> np.ndarray:
 
 
 def _neighbour_kl(x: np.ndarray, y: np.ndarray) -> float:
-    own = neighbour_distances(x, x, _NEIGHBOURS + 1)  # the nearest is the point itself
-    other = neighbour_distances(x, y, _NEIGHBOURS)
-    ratio = np.log(np.maximum(other, 1e-300) / np.maximum(own, 1e-300))
-    return float(ratio.mean() + np.log(y.size / (x.size - 1)))
+    own = checked_distances(neighbour_distances(x, x, _NEIGHBOURS + 1))  # the nearest is the point itself
+    other = checked_distances(neighbour_distances(x, y, _NEIGHBOURS))
+    return float(np.log(other / own).mean() + np.log(y.size / (x.size - 1)))
 
 
 def _on_kernel_grid(p: Law, q: Law, integrand: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Estimate:

@@ -77,9 +77,10 @@ class Atoms:
         for row, other in zip(np.array_split(draws, count), np.array_split(control, count), strict=True):
             other = other[(other >= low) & (other <= high)]
             share = count * row.size / draws.size
-            values.append(np.concatenate([row, other, known.values[middle]]))
+            plus = known.values[middle] if other.size else np.empty(0)  # nothing to correct without a control
+            values.append(np.concatenate([row, other, plus]))
             parts = [np.full(row.size, share / row.size), np.full(other.size, -share * mass / max(other.size, 1))]
-            weights.append(np.concatenate([*parts, share * known.weights[middle]]))
+            weights.append(np.concatenate([*parts, share * known.weights[middle][: plus.size]]))
         return cls._of_batches(values, weights)
 
     @classmethod

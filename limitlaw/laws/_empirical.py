@@ -66,6 +66,11 @@ class Empirical(Law):
     def moment(self, order: int, kind: str = "raw") -> Estimate:
         """The moment of the samples, with a standard error over batches; central ones are freed of their `O(1/N)` bias."""
         order = checked_moment(order, kind)
+        if kind == "standardized" and (self.samples.size < 2 * order or not np.ptp(self.samples)):
+            raise ValueError(
+                f"order={order}, kind='standardized': takes at least {2 * order} samples that are not all equal, "
+                f"there are {self.samples.size}; give more."
+            )
         centre = self.samples.mean()  # moments about it, for accuracy
         powers = np.array([[np.mean((part - centre) ** k) for k in range(order + 1)] for part in self.parts])
         whole = np.array([np.mean((self.samples - centre) ** k) for k in range(order + 1)])
@@ -86,7 +91,9 @@ class Empirical(Law):
         if self.samples.size <= 2 * _NEIGHBOURS:
             raise ValueError(f"samples: there are {self.samples.size}, and entropy needs more than {2 * _NEIGHBOURS}.")
         return jackknife(
-            neighbour_entropy(self.ordered), np.array([neighbour_entropy(self.ordered[kept]) for kept in self.kept])
+            neighbour_entropy(self.ordered),
+            np.array([neighbour_entropy(self.ordered[kept]) for kept in self.kept]),
+            corrected=False,  # its bias is not of order 1/N
         )
 
     @functools.cached_property
@@ -163,8 +170,20 @@ def checked_samples(name: str, samples: Any) -> np.ndarray:
 
 def neighbour_entropy(ordered: np.ndarray) -> float:
     """Kozachenko and Leonenko's estimate, from sorted samples."""
-    radius = neighbour_distances(ordered, ordered, _NEIGHBOURS + 1)  # the nearest is the point itself
-    return float(np.mean(np.log(2 * ordered.size * np.maximum(radius, 1e-300))) - digamma(_NEIGHBOURS))
+    radius = checked_distances(
+        neighbour_distances(ordered, ordered, _NEIGHBOURS + 1)
+    )  # the nearest is the point itself
+    return float(np.mean(np.log(2 * ordered.size * radius)) - digamma(_NEIGHBOURS))
+
+
+def checked_distances(radius: np.ndarray) -> np.ndarray:
+    """Distances to neighbours, none of them 0."""
+    if not radius.min() > 0:
+        raise ValueError(
+            f"samples: {_NEIGHBOURS} or more of them are equal, so that nearest neighbours say nothing of a density; "
+            f"use method='kde', or ks, wasserstein or energy."
+        )
+    return radius
 
 
 def neighbour_distances(points: np.ndarray, ordered: np.ndarray, k: int) -> np.ndarray:

@@ -8,6 +8,7 @@ _DEPTH = 42.0  # exp(-42) is below rounding
 _WINDOW = 1.5  # width of a window in standard deviations
 _LAST_WITH_IMAGES = 3  # window beyond which the tilt makes images of the tail negligible
 _MOST_NODES = 4096
+_FARTHEST = 1e12  # standard deviations, beyond which a density is 0
 _TILTS = np.geomspace(0.05, 30.0, 40)  # in units of 1/std, where Chernoff's bound is tried
 
 
@@ -46,7 +47,7 @@ class TiltedFourier:
 
     def _evaluate(self, x: np.ndarray, *, tail: bool) -> np.ndarray:
         out = np.full((len(self._rows), x.size), -np.inf)
-        finite = np.flatnonzero(np.isfinite(x))
+        finite = np.flatnonzero(np.abs(x) < _FARTHEST * self._std)
         which = np.maximum(np.rint(x[finite] / (_WINDOW * self._std)), 1)
         for k in np.unique(which):
             here = finite[which == k]

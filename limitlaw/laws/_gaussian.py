@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import pi
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -9,6 +10,8 @@ from scipy.special import log_ndtr, ndtri
 from .. import _arguments
 from ..numerics import Estimate
 from ._law import Law, checked_moment, shape_of
+
+_MOST_BATCHES = 256
 
 
 class Gaussian(Law):
@@ -27,12 +30,9 @@ class Gaussian(Law):
     method = "closed form"
 
     def __init__(self, mean: float = 0.0, var: float = 1.0, *, name: str = "Gaussian") -> None:
-        for argument, value in (("mean", mean), ("var", var)):
-            if not np.isscalar(value) or isinstance(value, str | bool) or not np.isfinite(value):
-                raise TypeError(f"{argument}={value!r}: must be a finite number.")
-        if not var > 0:
+        self._mean, self._var = _estimate("mean", mean), _estimate("var", var)
+        if not self._var > 0:
             raise ValueError(f"var={var}: must be positive; a law without variance has no density.")
-        self._mean, self._var = _estimate(mean), _estimate(var)
         self.name = name
 
     def __repr__(self) -> str:
@@ -52,17 +52,16 @@ class Gaussian(Law):
         about = float(self._mean) if kind == "raw" else 0.0
         unit = kind == "standardized"
 
-        def value(var: float) -> float:
-            """By the recursion `m_k = about m_{k-1} + (k - 1) var m_{k-2}`."""
-            previous, current = 0.0, 1.0
-            for k in range(1, order + 1):
-                previous, current = current, about * current + (k - 1) * (1.0 if unit else var) * previous
-            return current
-
-        var = float(self._var)
-        slope = 0.0 if unit else (value(1.001 * var) - value(0.999 * var)) / (0.002 * var)
-        mean_slope = order * float(self._mean) ** (order - 1) if kind == "raw" and order and self._mean.stderr else 0.0
-        return Estimate(value(var), np.hypot(slope * self._var.stderr, mean_slope * self._mean.stderr), self._var.dof)
+        var = 1.0 if unit else float(self._var)
+        moments = [0.0, 1.0]  # of orders -1, 0, ..., by m_k = about m_{k-1} + (k - 1) var m_{k-2}
+        for k in range(1, order + 1):
+            moments.append(about * moments[-1] + (k - 1) * var * moments[-2])
+        # d m_k / d mean = k m_{k-1}, and d m_k / d var = k (k - 1) m_{k-2} / 2
+        by_mean = order * moments[-2] * self._mean.stderr if kind == "raw" else 0.0
+        by_var = 0.0 if unit or order < 2 else order * (order - 1) / 2 * moments[-3] * self._var.stderr
+        if not np.isfinite(moments[-1]):
+            raise ValueError(f"order={order}: the moment is beyond the largest float; ask for a lower order.")
+        return Estimate(moments[-1], float(np.hypot(by_mean, by_var)), min(self._mean.dof, self._var.dof))
 
     def entropy(self) -> Estimate:
         """`log(2 pi e var) / 2`."""
@@ -75,12 +74,19 @@ class Gaussian(Law):
         return self.quantiles_of_normal(np.random.default_rng(_arguments.seed(seed)).standard_normal(shape_of(shape)))
 
     def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
-        """Two batches whose means and variances lie a standard error up and down."""
+        """Batches whose mean and variance lie up and down by what gives them their standard errors, independently."""
         mean, var = self._mean, self._var
         if not mean.stderr and not var.stderr:
             return super().left_out(what, x)
-        others = [Gaussian(mean + s * mean.stderr, max(var + s * var.stderr, 1e-3 * var)) for s in (-1.0, 1.0)]
-        return np.stack([getattr(law, what)(x) for law in others])
+        dof = min(d.dof for d in (mean, var) if d.stderr)
+        count = 4 * max(round(min(dof + 1, _MOST_BATCHES) / 4), 1)
+        reach = 1 / np.sqrt(count - 1)
+        rows = []
+        for i in range(count):
+            m = mean + (-1 if i % 2 else 1) * reach * mean.stderr
+            v = max(var + (-1 if i // 2 % 2 else 1) * reach * var.stderr, 1e-3 * var)
+            rows.append(getattr(Gaussian(m, v), what)(x))
+        return np.stack(rows)
 
     def _standard(self, x: np.ndarray) -> np.ndarray:
         return (x - float(self._mean)) / float(self.std())
@@ -105,5 +111,13 @@ class Gaussian(Law):
         return self.quantiles_of_normal(-ndtri(q) if upper else ndtri(q))
 
 
-def _estimate(value: float) -> Estimate:
-    return value if isinstance(value, Estimate) else Estimate(value)
+def _estimate(name: str, value: Any) -> Estimate:
+    if isinstance(value, Estimate):
+        return value
+    try:
+        number = float("nan") if isinstance(value, str | bool | np.bool_) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if not np.isfinite(number):
+        raise TypeError(f"{name}={value!r}: must be a finite number.")
+    return Estimate(number)

@@ -2,8 +2,9 @@
 
 import abc
 import functools
+import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -13,6 +14,8 @@ from .. import _arguments
 from ..numerics import Estimate, jackknife
 
 _TAILS = (
+    0.5 - 1e-7,
+    0.5 - 1e-5,
     0.499,
     0.49,
     0.45,
@@ -36,6 +39,9 @@ _PANEL_NODES = 16
 _SOLVED = 512  # quantiles solved one by one; more of them start from a spline through as many
 _SPLINE_REACH = 9.0  # standard normals are never larger
 _NEWTON_STEPS = 100
+_POLISHES = 2
+_GROWTH = 3.0  # of the distance from the median within one panel
+_FUNCTIONS = ("pdf", "logpdf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
 _PLOTS = ("pdf", "logpdf", "cdf", "ccdf")
 
 
@@ -53,7 +59,6 @@ class Law(abc.ABC):
 
     name: str = "law"
     event_shape: tuple[int, ...] = ()
-    exact: ClassVar[tuple[str, ...]] = ("pdf", "logpdf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
 
     @abc.abstractmethod
     def _logpdf(self, x: np.ndarray) -> np.ndarray: ...
@@ -120,6 +125,8 @@ class Law(abc.ABC):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The central interval of probability `level`."""
+        if np.ndim(level):
+            raise TypeError(f"level={level!r}: must be one number in [0, 1].")
         tail = (1 - float(_checked_levels("level", level))) / 2
         return float(self.icdf(tail)), float(self.iccdf(tail))
 
@@ -174,13 +181,16 @@ class Law(abc.ABC):
             >>> print(f"{law.pdf(0.0):.4f} ± {law.error('pdf', 0.0):.4f}")
             0.4419 ± 0.0004
         """
-        _arguments.one_of("what", what, self.exact)
+        _arguments.one_of("what", what, _FUNCTIONS)
         if what in ("icdf", "iccdf"):  # dx = dq / pdf
             x = _pointwise(lambda q: self._quantiles(q, upper=what == "iccdf"), "q", _checked_levels("q", x))
-            return _pointwise(lambda x: self._spread("cdf", x) / self._pdf(x), "x", x)
+            return _pointwise(lambda x: self._spread("cdf", x) / np.maximum(self._pdf(x), 1e-300), "x", x)
         plain = what.removeprefix("log")
         spread = _pointwise(lambda x: self._spread(plain, x), "x", x)
-        return spread / getattr(self, plain)(x) if what.startswith("log") else spread
+        if not what.startswith("log"):
+            return spread
+        value = np.asarray(getattr(self, plain)(x))
+        return np.divide(spread, value, out=np.zeros(value.shape), where=value > 0)[()]
 
     def _spread(self, what: str, x: np.ndarray) -> np.ndarray:
         rows = self.left_out(what, x)
@@ -200,17 +210,15 @@ class Law(abc.ABC):
             x[inside] = self._solve(log_tail, right)
         else:
             normal = np.where(right, -1.0, 1.0) * ndtri(np.exp(np.maximum(log_tail, -700.0)))
-            start = self._from_normal(np.clip(normal, -_SPLINE_REACH, _SPLINE_REACH))
-            x[inside] = self._newton_step(start, log_tail, right)
-            far = np.flatnonzero(inside)[np.abs(normal) > _SPLINE_REACH - 0.5]
-            if far.size:
-                lookup = np.abs(normal) > _SPLINE_REACH - 0.5
-                x[far] = self._solve(log_tail[lookup], right[lookup])
+            found = self._from_normal(np.clip(normal, -_SPLINE_REACH, _SPLINE_REACH))
+            for _ in range(_POLISHES):
+                gap, slope = self._gap(found, log_tail, right)
+                found = found + np.where(slope > 0, gap / np.maximum(slope, 1e-300), 0.0)
+            missed = ~(np.abs(self._gap(found, log_tail, right)[0]) < 1e-10)
+            for part in np.array_split(np.flatnonzero(missed), max(np.sum(missed) // _SOLVED, 1)):
+                found[part] = self._solve(log_tail[part], right[part])
+            x[inside] = found
         return x
-
-    def _newton_step(self, x: np.ndarray, log_tail: np.ndarray, right: np.ndarray) -> np.ndarray:
-        gap, slope = self._gap(x, log_tail, right)
-        return x + gap / slope
 
     def _gap(self, x: np.ndarray, log_tail: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How far the log tail at `x` is above the wanted one (for a right tail; below it for a left one), and its slope."""
@@ -265,16 +273,21 @@ class Law(abc.ABC):
         return CubicSpline(self._from_normal(z), z)
 
     def cdf_by_spline(self, x: np.ndarray) -> np.ndarray:
-        """The cdf at many points, to about 1e-8: a spline through its values in normal scores."""
-        ends = self._to_normal.x[[0, -1]]
-        return ndtr(self._to_normal(np.clip(x, *ends)))
+        """The cdf at many points, to 1e-7: a spline through its values in normal scores, where that is as good."""
+        knots = self._to_normal.x
+        between = (knots[:-1] + knots[1:])[::4] / 2
+        if np.abs(ndtr(self._to_normal(between)) - self.cdf(between)).max() > 1e-7:
+            return self.cdf(x)
+        return ndtr(self._to_normal(np.clip(x, knots[0], knots[-1])))
 
     @functools.cached_property
     def _edges(self) -> np.ndarray:
         """Quantiles far into both tails, between which the density is smooth."""
         tails = np.log(np.array(_TAILS))
         left, right = self._solve(tails, np.zeros(tails.size, bool)), self._solve(tails, np.ones(tails.size, bool))
-        return np.unique(np.concatenate([left, [self.median()], right]))
+        middle = self.median()
+        distances = (_spaced(np.sort(middle - left)), _spaced(np.sort(right - middle)))
+        return np.unique(np.concatenate([middle - distances[0], [middle], middle + distances[1]]))
 
     def panels(self, *others: "Law") -> tuple[np.ndarray, np.ndarray]:
         """Nodes and weights of a Gauss rule that resolves this law and the others, from 1e-26 to 1 - 1e-26."""
@@ -332,11 +345,22 @@ class Law(abc.ABC):
         return as_numpyro(self)
 
 
+def _spaced(distances: np.ndarray) -> np.ndarray:
+    """Increasing distances, with more between those that lie far apart: a law may live on several scales."""
+    positive = distances[distances > 0]
+    parts = [
+        np.geomspace(a, b, int(np.ceil(np.log(b / a) / np.log(_GROWTH))) + 1)
+        for a, b in itertools.pairwise(positive)
+        if b > a
+    ]
+    return np.unique(np.concatenate([positive, *parts]))
+
+
 def gauss_panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of Gauss-Legendre panels between sorted edges; edges that nearly coincide are one."""
-    edges = np.sort(edges)
-    span = edges[-1] - edges[0]
-    edges = edges[np.concatenate([[True], np.diff(edges) > 1e-12 * span])]
+    edges = np.unique(edges)
+    apart = np.diff(edges) > 1e-13 * np.maximum(np.abs(edges[1:]), np.abs(edges[:-1]))
+    edges = edges[np.concatenate([[True], apart])]
     nodes, weights = np.polynomial.legendre.leggauss(_PANEL_NODES)
     half = np.diff(edges)[:, None] / 2
     return ((edges[:-1, None] + half) + half * nodes).ravel(), (half * weights).ravel()
@@ -366,6 +390,8 @@ def root_of(variance: Estimate) -> Estimate:
 
 def _pointwise(f: Callable[[np.ndarray], np.ndarray], name: str, x: Any, dtype: Any = np.float64) -> Any:
     """Apply a function of one-dimensional arrays to an array of any shape; what is not a number stays so."""
+    if x is None or isinstance(x, str) or np.iscomplexobj(x):
+        raise TypeError(f"{name}={x!r}: must be a real number, or an array of them.")
     try:
         array = np.asarray(x, np.float64)
     except (TypeError, ValueError):

@@ -82,7 +82,7 @@ class Pushforward(Law):
         mean = float(self._mean()[0]) if kind != "raw" else 0.0
         scale = float(self.std()) if kind == "standardized" else 1.0
         value, error = gaussian_expectation(lambda xi: ((self.transform(xi) - mean) / scale) ** order, self.dimension)
-        return _settled(float(value), float(error))
+        return _settled(float(value), float(error), abs(float(value)) if kind != "standardized" else 1.0)
 
     def error(self, what: str, x: Any = None) -> Any:
         """The standard error of "mean", "var", "cov" or "kurtosis", in the shape of that; or of "pdf", ... at `x`."""
@@ -97,7 +97,10 @@ class Pushforward(Law):
 
     def _moment(self, what: str) -> Estimate | np.ndarray:
         value = self._integrals[what](self)[0]
-        return value if self.event_shape else _settled(float(value), float(self.error(what)))
+        if self.event_shape:
+            return value
+        scale = {"mean": np.sqrt(self._variance()[0]), "var": value}.get(what, max(1.0, abs(float(value))))
+        return _settled(float(value), float(self.error(what)), float(scale))
 
     def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
         """Independent draws, float64: `shape`, followed by `(k,)` for a joint law."""
@@ -188,6 +191,6 @@ class Pushforward(Law):
     }
 
 
-def _settled(value: float, error: float) -> Estimate:
-    """Quadrature that agrees to rounding has converged, and says so."""
-    return Estimate(value, 0.0 if error <= 1e-9 * max(1.0, abs(value)) else error)
+def _settled(value: float, error: float, scale: float) -> Estimate:
+    """Quadrature that agrees to rounding, on the scale of what is computed, has converged, and says so."""
+    return Estimate(value, 0.0 if error <= 1e-9 * scale else error)

@@ -15,6 +15,7 @@ from ._fourier import TiltedFourier
 from ._law import Law, checked_moment, shape_of
 
 _METHODS = ("auto", "mixture", "fourier")
+_SQUARE_OVERFLOWS = 1e150
 _CHUNK = 64  # points evaluated at once: their kernels against all atoms stay in a core's cache
 
 
@@ -80,6 +81,11 @@ class ScaleMixture(Law):
     @functools.cached_property
     def method(self) -> str:
         """How densities are found: "mixture" or "fourier"."""
+        if self._asked == "fourier" and (self.atoms.zero or not self._fourier.converges):
+            raise ValueError(
+                "method='fourier': variances near 0 are so likely that the characteristic function falls too slowly to be "
+                "inverted; use method='mixture', or 'auto'."
+            )
         if self._asked != "auto":
             return self._asked
         return "fourier" if self.copies > 1 and not self.atoms.zero and self._fourier.converges else "mixture"
@@ -134,7 +140,7 @@ class ScaleMixture(Law):
         first, second = self.atoms.moments(1), self.atoms.moments(2)
 
         def value(first: Any, second: Any) -> Any:
-            return 3 * (second / first**2 - 1) / self.copies
+            return 3 * (second / first / first - 1) / self.copies
 
         return jackknife(float(value(first[0], second[0])), value(first[1:], second[1:]))
 
@@ -145,10 +151,10 @@ class ScaleMixture(Law):
         return one**self.copies
 
     def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
-        """Independent draws: a variance, then a normal; or, for several copies, a normal through the inverse cdf."""
+        """Independent draws: a variance, then a normal."""
         rng = np.random.default_rng(_arguments.seed(seed))
         normals = rng.standard_normal(shape_of(shape))
-        if (self.copies > 1 and not self.atoms.zero) or self.atoms.weights.min() < 0:
+        if self.atoms.weights.min() < 0:
             return self._from_normal(normals)
         mixture = self.mixture
         steps = np.cumsum(mixture.weights)
@@ -170,9 +176,7 @@ class ScaleMixture(Law):
             evaluate = self._fourier_left_out.log_density if what == "density" else self._fourier_left_out.log_tail
             return np.exp(evaluate(x)[1:])
         kernel = _density_kernel if what == "density" else _tail_kernel
-        zero = 0.5 * self.mixture.left_out[:, self.mixture.values == 0].sum(axis=1, keepdims=True)
-        rows = _averages(kernel, x, *_positive(self.mixture, self.mixture.left_out))
-        return rows if what == "density" else rows + zero * (x == 0)
+        return _averages(kernel, x, *_positive(self.mixture, self.mixture.left_out))
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
         if self.method == "fourier":
@@ -200,6 +204,19 @@ class ScaleMixture(Law):
         """`P(y <= x)`: the right-continuous one where there is a mass at 0."""
         tail = self._log_tail(np.abs(x))
         return np.where(x >= 0, np.log1p(-np.exp(np.minimum(tail, 0.0))), tail)
+
+    def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
+        """As for any law, except that a point mass at 0 is where it is."""
+        if not self.atoms.zero:
+            return super()._quantiles(q, upper=upper)
+        jump = np.abs(q - 0.5) <= self.mixture.zero / 2
+        x = np.zeros(q.size)
+        x[~jump] = super()._quantiles(q[~jump], upper=upper)
+        return x
+
+    def entropy(self) -> Estimate:
+        """Differential entropy, by quadrature; `-inf` if there is a point mass at 0."""
+        return Estimate(-np.inf) if self.atoms.zero else super().entropy()
 
     def _cf(self, t: np.ndarray) -> np.ndarray:
         return self.laplace(t**2 / 2).astype(np.complex128)
@@ -299,7 +316,7 @@ def _log_averages(
 ) -> np.ndarray:
     """`log sum_j weights[j] factor_j exp(exponent_j)` for each `x`, free of underflow."""
     out = np.full(x.size, -np.inf)
-    finite = np.flatnonzero(np.isfinite(x))
+    finite = np.flatnonzero(np.abs(x) < _SQUARE_OVERFLOWS)
     for start in range(0, finite.size, _CHUNK):
         part = finite[start : start + _CHUNK]
         exponent, factor = kernel(x[part], values)

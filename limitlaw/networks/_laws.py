@@ -10,7 +10,7 @@ from .. import laws
 from ..numerics import jackknife
 from ._gram import is_linear
 from ._layers import Attention, Inputs
-from ._quadrature import ScoreRow, attended_variance
+from ._quadrature import ScoreRow, attended_variance, exact_attended_variance
 
 Draw = Callable[..., np.ndarray]
 
@@ -111,7 +111,7 @@ def drawn_output(
     while True:
         draws = draw(net, count, observe="covariance", token=token)
         control = None if known is None else draw(net, count, observe="covariance", token=token, width=inf)
-        if known is not None and np.var(draws - control) > _WORTH_CONTROLLING * np.var(draws):
+        if known is not None and not np.var(draws - control) < _WORTH_CONTROLLING * np.var(draws):
             known = control = None
         if known is None or control is None:
             atoms = laws.Atoms.from_draws(draws)
@@ -127,10 +127,15 @@ def drawn_output(
 
 def _known_limit(net: Any, token: int) -> laws.Atoms | None:
     """The exact law of the variance at infinite width, to which draws at a finite one are coupled by their seed."""
-    limit = exact_output(net, token, 0, "auto")
-    if not isinstance(limit, laws.ScaleMixture) or len(limit.atoms.left_out):
+    gram = fixed_gram(net, net.layers[:-1])
+    layer = net.layers[-1] if net.layers else None
+    if gram is None or not isinstance(layer, Attention) or isinf(layer.heads):
         return None
-    return limit.mixture
+    head_dim = layer.head_dim_at(inf)
+    atoms = exact_attended_variance(ScoreRow(layer, gram, token, head_dim))
+    if atoms is None or (atoms.values.size == 1 and isinf(head_dim)):
+        return None
+    return atoms.scaled(gain_of(layer)).times_chi_square_mean(head_dim).mean_of_copies(int(layer.heads))
 
 
 def drawn_joint(
@@ -138,10 +143,7 @@ def drawn_joint(
 ) -> laws.GaussianMixture:
     """The mixture over draws of the conditional covariance of several tokens."""
     count = samples or (_FIRST_INTEGRALS if gaussian else _JOINT_DRAWS)
-    covariances = draw(net, count, observe="covariance", token=tokens)
-    if gaussian:
-        return laws.GaussianMixture(covariances.mean(axis=0, dtype=np.float64)[None], [1.0], name=name_of(width))
-    return laws.GaussianMixture(covariances, name=name_of(width))
+    return laws.GaussianMixture(draw(net, count, observe="covariance", token=tokens), name=name_of(width))
 
 
 def _most_draws(net: Any, width: int | float) -> int:
@@ -150,6 +152,12 @@ def _most_draws(net: Any, width: int | float) -> int:
     nonlinear = isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and not isinf(width)
     numbers = net.tokens * (heads + 2 + (width if nonlinear else 0))
     return int(np.clip(_MOST_NUMBERS / numbers, 2**12, _MOST_DRAWS))
+
+
+def seed_of(seed: int, width: int | float) -> int:
+    """A seed for the draws behind a law, so that laws of different widths (and samples) can be compared as independent."""
+    words = np.random.SeedSequence([seed, 0 if isinf(width) else int(width), 0x1A3]).generate_state(1, np.uint64)
+    return int(words[0])
 
 
 def name_of(width: int | float) -> str:
@@ -167,7 +175,7 @@ def _mixture(atoms: laws.Atoms, copies: int | float, method: str, name: str) -> 
 def _positive_variance(variance: float) -> float:
     if not variance > 0:
         raise ValueError(
-            "the output is 0 with certainty (its variance is), so it has no density; "
-            "give the token a positive Gram entry and the layer a positive value_std and out_std."
+            "the variance is 0, so what is observed is 0 with certainty and has no density; "
+            "give the tokens a positive Gram entry and the layer positive stds."
         )
     return float(variance)

@@ -138,6 +138,8 @@ class Network(Described):
           the relative standard error of `var()` to `accuracy` and that of `kurtosis()` to `10 accuracy (1 + kurtosis)`, within
           2^22 draws and about half a minute. `method="draws"` does so at infinite width too.
 
+        Laws at different widths, and `sample` with the same seed, are independent of each other.
+
         `method` may also be "mixture" or "fourier", how densities are found (see `laws.ScaleMixture`). `token=[0, 1]` is the joint
         law, a `laws.GaussianMixture` from draws. `observe="scores"` with `token=i` and `key=j` is the law of one head's score
         of query `i` and key `j` in the last attention layer.
@@ -164,8 +166,10 @@ class Network(Described):
         exact = isinf(width) and method != "draws"
         inner = "auto" if method == "draws" else method
 
+        own = _laws.seed_of(seed, width)
+
         def draw(net: Network, samples: int, **what: Any) -> np.ndarray:
-            return net.sample(samples, **{"width": width, "seed": seed, "max_memory": max_memory, **what})
+            return net.sample(samples, **{"width": width, "seed": own, "max_memory": max_memory, **what})
 
         if observe == "scores":
             row, column, last = self._score_position(token, key)
@@ -174,6 +178,8 @@ class Network(Described):
         if key is not None:
             raise ValueError(f"key={key!r} with observe='output': a key belongs to a score; use observe='scores'.")
         gaussian = self._is_gaussian(width)
+        if token is None:
+            raise TypeError("token=None: a law is that of one token, or of a list of them; give token=0, say.")
         if not isinstance(token, int | np.integer) or isinstance(token, bool):
             tokens = self._distinct_tokens(token)
             return _laws.drawn_joint(self, tokens, width, draw, count, gaussian)

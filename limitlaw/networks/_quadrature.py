@@ -88,14 +88,16 @@ class ScoreRow:
 
 
 def attended_variance(row: ScoreRow, seed: int) -> Atoms:
-    """The law of `pi^T K pi` over the scores: exact up to `_MOST_DIMENSIONS`, with replicates above."""
+    """The law of `pi^T K pi` over the scores: by quadrature where that converges, else from Sobol points, with an error."""
+    exact = exact_attended_variance(row)
+    return _quasi_monte_carlo(row, seed) if exact is None else exact
+
+
+def exact_attended_variance(row: ScoreRow) -> Atoms | None:
+    """The law of `pi^T K pi` over the scores by quadrature, if there are few enough dimensions for it to converge."""
     if not row.dimension:  # one key, or no scores to speak of
         return Atoms.exactly(row.attended(np.zeros((0, 1))), np.ones(1))
-    if row.dimension <= _MOST_DIMENSIONS:
-        exact = _trapezoid(row)
-        if exact is not None:
-            return exact
-    return _quasi_monte_carlo(row, seed)
+    return _trapezoid(row) if row.dimension <= _MOST_DIMENSIONS else None
 
 
 def _trapezoid(row: ScoreRow) -> Atoms | None:
@@ -160,11 +162,11 @@ def _axis(step: float, radius: float) -> np.ndarray:
 
 def _ball(axes: list[np.ndarray], radius: float) -> tuple[np.ndarray, np.ndarray]:
     """The nodes of the axes' product in a ball, as indices into the axes `(dimension, N)`, and their squared lengths."""
-    index, squared = np.zeros((0, 1), np.int16), np.zeros(1)
+    index, squared = np.zeros((0, 1), np.int32), np.zeros(1)
     for axis in axes:
         total = squared[:, None] + axis**2
         old, new = np.nonzero(total <= radius**2)
-        index = np.vstack([index[:, old], new.astype(np.int16)])
+        index = np.vstack([index[:, old], new.astype(np.int32)])
         squared = total[old, new]
     return index, squared
 

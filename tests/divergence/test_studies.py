@@ -94,6 +94,8 @@ def test_a_study_draws_itself():
         (lambda: ll.convergence(NET, [64, float("inf")]), "give finite widths"),
         (lambda: ll.convergence(NET, [64, 64]), "each once"),
         (lambda: ll.convergence(NET, [0]), "widths=0"),
+        (lambda: ll.convergence(NET, 64), "widths=64: must be a list of widths"),
+        (lambda: ll.convergence(3, [64]), "net=3: must be a limitlaw.Network"),
         (lambda: ll.convergence(NET, [64], metric="kl"), "metric='kl': must be a function"),
         (lambda: study(2.0, 1.0, widths=(64, 128)).fit(), "needs at least 3 widths"),
     ],

@@ -79,6 +79,7 @@ EYE = np.eye(2)
         (lambda: NET.law(width=8, token=[]), r"token=\[\]: name at least one token"),
         (lambda: NET.law(width=8, token=9), r"token=9: there are"),
         (lambda: NET.law(method="guess"), r"method='guess'"),
+        (lambda: NET.law(token=None), r"token=None: a law is that of one token"),
         (lambda: NET.law(observe="gram"), r"observe='gram'"),
         (lambda: NET.law(observe="scores"), r"key=None with observe='scores'"),
         (lambda: NET.law(observe="scores", key=9), r"key=9: there are"),

@@ -271,14 +271,14 @@ def test_joint_law(width):
 def test_joint_law_of_infinitely_many_heads():
     law = layer(K3, heads=inf).law(token=[0, 1])
     assert isinstance(law, ll.laws.GaussianMixture)
-    assert np.allclose(law.kurtosis(), 0, atol=1e-12)
+    assert np.allclose(law.kurtosis(), 0, atol=1e-5)  # the covariance is an average of a few integrals
     assert law.cov()[0, 0] == pytest.approx(layer(K3, heads=inf).law(token=0).var(), rel=1e-3)
 
 
 @pytest.mark.parametrize(
     "bad, match",
     [
-        (lambda: layer(K3, value_std=0.0).law(), "the output is 0 with certainty"),
+        (lambda: layer(K3, value_std=0.0).law(), "what is observed is 0 with certainty"),
         (lambda: layer(K3, scale="linear").law(observe="scores", key=1), "the score is 0 with certainty"),
         (lambda: layer(K3, scale="linear", tie_qk=True).law(observe="scores", key=1), "tends to the constant 0.4"),
         (lambda: layer(K3, heads=inf).law(observe="scores", key=1), "heads=inf: there is no end of them"),
