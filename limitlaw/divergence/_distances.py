@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..laws import Empirical, Law
-from ..laws._law import gauss_panels
+from ..laws._law import gauss_panels, merged_edges
 from ..numerics import Estimate, jackknife
 from . import _samples
 from ._pair import as_laws, resolved, root_of_squared
@@ -198,7 +198,7 @@ def _area(p: Law, q: Law) -> Estimate:
     """`int |P(x) - Q(x)| dx`, with panels that end where the difference changes sign."""
     x, _ = p.panels(q)
     roots = _roots(lambda x: _gap(p, q, x), x)
-    x, weights = gauss_panels(np.concatenate([p._edges, q._edges, roots]))
+    x, weights = gauss_panels(np.append(merged_edges([p._edges, q._edges]), roots))
     gap, p_rows, q_rows = _gaps(p, q, x)
     sign = np.sign(gap)
 

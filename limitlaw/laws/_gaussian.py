@@ -92,7 +92,8 @@ class Gaussian(Law):
         return (x - float(self._mean)) / float(self.std())
 
     def _logpdf(self, x: np.ndarray) -> np.ndarray:
-        return -(self._standard(x) ** 2) / 2 - 0.5 * np.log(2 * pi * float(self._var))
+        with np.errstate(over="ignore"):
+            return -(self._standard(x) ** 2) / 2 - 0.5 * np.log(2 * pi * float(self._var))
 
     def _logcdf(self, x: np.ndarray) -> np.ndarray:
         return log_ndtr(self._standard(x))

@@ -40,6 +40,7 @@ _SOLVED = 512  # quantiles solved one by one; more of them start from a spline t
 _SPLINE_REACH = 9.0  # standard normals are never larger
 _NEWTON_STEPS = 100
 _POLISHES = 2
+_REPEATED = 0.3
 _GROWTH = 3.0  # of the distance from the median within one panel
 _FUNCTIONS = ("pdf", "logpdf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
 _PLOTS = ("pdf", "logpdf", "cdf", "ccdf")
@@ -224,8 +225,10 @@ class Law(abc.ABC):
         """How far the log tail at `x` is above the wanted one (for a right tail; below it for a left one), and its slope."""
         value = np.empty(x.size)
         value[right], value[~right] = self._logccdf(x[right]), self._logcdf(x[~right])
-        with np.errstate(over="ignore"):
-            slope = np.exp(np.minimum(self._logpdf(x) - value, 700.0))
+        log_slope = self._logpdf(x) - value
+        slope = np.exp(
+            np.where(log_slope < 700.0, log_slope, -np.inf)
+        )  # no slope to follow where the density is infinite
         return np.where(right, value - log_tail, log_tail - value), slope
 
     def _solve(self, log_tail: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -291,7 +294,7 @@ class Law(abc.ABC):
 
     def panels(self, *others: "Law") -> tuple[np.ndarray, np.ndarray]:
         """Nodes and weights of a Gauss rule that resolves this law and the others, from 1e-26 to 1 - 1e-26."""
-        return gauss_panels(np.concatenate([law._edges for law in (self, *others)]))
+        return gauss_panels(merged_edges([law._edges for law in (self, *others)]))
 
     def plot(self, ax: Any = None, *, kind: str = "pdf", x: Any = None, **style: Any) -> Any:
         """Draw the law on matplotlib axes (the current ones unless given) and return them.
@@ -354,6 +357,17 @@ def _spaced(distances: np.ndarray) -> np.ndarray:
         if b > a
     ]
     return np.unique(np.concatenate([positive, *parts]))
+
+
+def merged_edges(lists: list[np.ndarray]) -> np.ndarray:
+    """The union of lists of edges, without those that all but repeat the one before on the scale of their own list."""
+    spacing = [np.minimum(np.diff(e, prepend=-np.inf), np.diff(e, append=np.inf)) for e in lists]
+    edges, scale = np.concatenate(lists), np.concatenate(spacing)
+    kept: list[int] = []
+    for i in np.argsort(edges, kind="stable"):
+        if not kept or edges[i] - edges[kept[-1]] > _REPEATED * min(scale[i], scale[kept[-1]]):
+            kept.append(int(i))
+    return np.append(edges[kept], edges.max())
 
 
 def gauss_panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
