@@ -7,7 +7,7 @@ import numpy as np
 _DEPTH = 42.0  # exp(-42) is below rounding
 _WINDOW = 1.5  # width of a window in standard deviations
 _LAST_WITH_IMAGES = 3  # window beyond which the tilt makes images of the tail negligible
-_MOST_NODES = 4096
+_MOST_NODES = 600
 _FARTHEST = 1e12  # standard deviations, beyond which a density is 0
 _TILTS = np.geomspace(0.05, 30.0, 40)  # in units of 1/std, where Chernoff's bound is tried
 
@@ -34,7 +34,7 @@ class TiltedFourier:
 
     @functools.cached_property
     def converges(self) -> bool:
-        """Whether a few thousand nodes reach rounding: not where small variances are likely and copies few."""
+        """Whether a few hundred nodes reach rounding: not where small variances are likely and copies few."""
         return self._window(1)[1].shape[1] <= _MOST_NODES
 
     def log_density(self, x: np.ndarray) -> np.ndarray:

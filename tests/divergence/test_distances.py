@@ -153,8 +153,8 @@ TRUTHS = {name: float(metric(exact(), TARGET)) for name, metric in METRICS.items
 
 @pytest.mark.parametrize("name", METRICS)
 def test_stated_errors_of_distances(name):
-    """Over 40 laws made of 4,000 draws: the z-scores have mean 0 and variance 1."""
-    z = np.array([METRICS[name](drawn(4000, seed), TARGET).z(TRUTHS[name]) for seed in range(40)])
+    """Over 30 laws made of 4,000 draws: the z-scores have mean 0 and variance 1."""
+    z = np.array([METRICS[name](drawn(4000, seed), TARGET).z(TRUTHS[name]) for seed in range(30)])
     assert abs(z.mean()) < 0.8
     assert 0.5 < z.std() < 1.5
 
@@ -204,13 +204,13 @@ def test_the_bias_of_sampled_mixtures_is_removed():
     """Draws of the law itself, 500 at a time: the plug-in divergence is biased upwards, ours is not."""
     truth, plug_in, ours = exact(), [], []
     x, weights = truth.panels()
-    for seed in range(100):
+    for seed in range(60):
         law = drawn(500, seed)
         f, g = law.pdf(x), truth.pdf(x)
         plug_in.append(weights @ (f * np.log(f / g) - f + g))
         ours.append(float(ll.kl(law, truth)))
-    spread = np.std(ours) / np.sqrt(100)
-    assert np.mean(plug_in) > 8 * spread
+    spread = np.std(ours) / np.sqrt(60)
+    assert np.mean(plug_in) > 6 * spread
     assert abs(np.mean(ours)) < 4 * spread
 
 

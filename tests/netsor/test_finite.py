@@ -57,7 +57,7 @@ def check_lazy_is_dense(drawn):
     assert_same_law(read("lazy"), read("dense"), samples=50_000)
 
 
-test_lazy_is_dense = hypothesis.settings(max_examples=4)(hypothesis.given(programs())(check_lazy_is_dense))
+test_lazy_is_dense = hypothesis.settings(max_examples=3)(hypothesis.given(programs())(check_lazy_is_dense))
 test_lazy_is_dense_at_length = pytest.mark.full(
     hypothesis.settings(max_examples=15)(hypothesis.given(programs())(check_lazy_is_dense))
 )

@@ -78,7 +78,7 @@ def check_gram_is_lazy(drawn, observe):
 
 against_dense = hypothesis.given(networks(), st.sampled_from(["covariance", "gram", "scores"]))
 against_lazy = hypothesis.given(networks(lowerable=True), st.sampled_from(["gram", "scores"]))
-test_gram_is_dense = hypothesis.settings(max_examples=5)(against_dense(check_gram_is_dense))
+test_gram_is_dense = hypothesis.settings(max_examples=3)(against_dense(check_gram_is_dense))
 test_gram_is_lazy = hypothesis.settings(max_examples=2)(against_lazy(check_gram_is_lazy))
 test_gram_is_dense_at_length = pytest.mark.full(
     hypothesis.settings(max_examples=25)(against_dense(check_gram_is_dense))
