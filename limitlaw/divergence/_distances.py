@@ -162,7 +162,11 @@ def _log_rows(rows: np.ndarray, log_value: np.ndarray) -> np.ndarray:
 
 def _gap(p: Law, q: Law, x: np.ndarray) -> np.ndarray:
     """`P(x) - Q(x)` of the cdfs, from the smaller tails."""
-    return np.where(x <= p.median(), p.cdf(x) - q.cdf(x), q.ccdf(x) - p.ccdf(x))
+    below = x <= p.median()
+    gap = np.empty(x.size)
+    gap[below] = p.cdf(x[below]) - q.cdf(x[below])
+    gap[~below] = q.ccdf(x[~below]) - p.ccdf(x[~below])
+    return gap
 
 
 def _gaps(p: Law, q: Law, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -189,7 +193,7 @@ def _roots(f: Any, x: np.ndarray) -> np.ndarray:
         middle = (low + high) / 2
         left = np.sign(f(middle)) == sign
         low, high = np.where(left, middle, low), np.where(left, high, middle)
-        if np.all(high - low <= 1e-14 * (x[-1] - x[0])):
+        if np.all(high - low <= 1e-12 * (x[-1] - x[0])):
             break
     return (low + high) / 2
 

@@ -160,6 +160,7 @@ def test_stated_errors_of_distances(name):
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", [*METRICS, "var", "kurtosis", "entropy", "pdf", "cdf", "icdf"])
 def test_intervals_cover_the_truth(name):
     """95% intervals over 1,000 seeds, by a binomial test at 1e-4 (two-sided)."""
@@ -178,6 +179,7 @@ def test_intervals_cover_the_truth(name):
 
 
 @pytest.mark.full
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", ["ks", "w1", "w2", "energy"])
 @pytest.mark.parametrize("against", ["law", "samples"])
 def test_intervals_of_sampled_distances_cover_the_truth(name, against):

@@ -44,7 +44,8 @@ def two_groups():
     return prog, [y, *scores]
 
 
-@pytest.mark.parametrize("make", [recurrent, pytest.param(two_groups, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("make", [recurrent, two_groups])
 def test_against_brute_force_at_large_n(make):
     prog, targets = make()
     law = prog.limit(targets)
@@ -132,6 +133,7 @@ def test_a_wide_network_with_one_hidden_layer_has_the_arc_cosine_kernel():
     assert abs(prog.limit([u, v]).cov()[0, 1] - kernel) < 1e-9
 
 
+@pytest.mark.full
 def test_an_average_is_random_as_the_scores_are():
     """(1/n) sum tanh(y)^2 for y = p g: against brute force, and its law is not a point."""
     prog = netsor.Program()

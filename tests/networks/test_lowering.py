@@ -64,6 +64,7 @@ def test_limit_of_the_program_is_the_network_at_infinite_width(net):
     assert_same_law(by_theorem, by_network, samples=100_000)
 
 
+@pytest.mark.full
 def test_the_gram_matrix_is_an_average_over_coordinates():
     """Theorem 3.1 itself: the average of y_2^2 tends to its conditional variance, which is random."""
     net = ll.Network(ll.Inputs(3, "relu"), ll.Attention(heads=1, query_std=3.0))
