@@ -81,7 +81,7 @@ def distances():
         ("energy", ll.energy, {}),
     ):
         value, seconds = timed(lambda metric=metric: metric(law, limit))
-        wide = 1.1 * samples
+        wide = 1.3 * samples
         other, sampled = timed(lambda metric=metric, options=options, wide=wide: metric(wide, limit, **options))
         print(f"| {name} | {value} | {seconds:.2f} | {other} | {sampled:.2f} |")
     other = limit.sample(50_000, seed=2)
