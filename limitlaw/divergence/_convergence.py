@@ -1,6 +1,7 @@
 """How fast a network's law approaches its limit."""
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf, isinf
@@ -180,7 +181,7 @@ def convergence(
     """The distance of `net.law(width=n)` to its limit for each width, with errors and the fit `c n^-k (1 + a / n + ...)`.
 
     `metric` is `kl`, `tv`, `ks`, `wasserstein`, `energy` or any function of two laws that returns an `Estimate`. Widths have
-    independent seeds, `seed`, `seed + 1`, ... `limit` is what to compare with, the law at infinite width unless given.
+    independent seeds, `seed`, `seed + 1`, ... `limit` is what to compare with, the law at infinite width unless given. An interrupt (Ctrl-C) ends the study with the widths that are done.
 
     !!! Example
 
@@ -202,7 +203,12 @@ def convergence(
     sizes = tuple(int(n) for n in sorted(checked))
     target = net.law(width=inf, token=token, seed=seed, samples=samples, accuracy=accuracy) if limit is None else limit
     values = []
-    for i, n in enumerate(sizes):
-        value = metric(net.law(width=n, token=token, seed=seed + i, samples=samples, accuracy=accuracy), target)
-        values.append(value if isinstance(value, Estimate) else Estimate(float(value)))
-    return Convergence(sizes, tuple(values), getattr(metric, "__name__", "distance"))
+    try:
+        for i, n in enumerate(sizes):
+            value = metric(net.law(width=n, token=token, seed=seed + i, samples=samples, accuracy=accuracy), target)
+            values.append(value if isinstance(value, Estimate) else Estimate(float(value)))
+    except KeyboardInterrupt:
+        if not values:
+            raise
+        warnings.warn(f"interrupted: the study ends at width {sizes[len(values) - 1]}.", stacklevel=2)
+    return Convergence(sizes[: len(values)], tuple(values), getattr(metric, "__name__", "distance"))

@@ -1,15 +1,16 @@
 """Distances between laws: densities and cdfs on one grid, errors and biases by the jackknife."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from ..laws import Empirical, Law
+from ..laws import Law
 from ..laws._law import gauss_panels, merged_edges
-from ..numerics import Estimate, jackknife
+from ..numerics import Estimate
 from . import _samples
-from ._pair import as_laws, resolved, root_of_squared
+from ._pair import distance, left_out_of_two, root_of_squared
 
 _BISECTIONS = 60
 _SCORES = np.linspace(-9.0, 9.0, 19)  # panels in the normal score, for quantile functions
@@ -29,26 +30,7 @@ def kl(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
         >>> print(f"{ll.kl(ll.laws.Gaussian(var=2.0), ll.laws.Gaussian(var=1.0)):.12f}")  # (1 - log 2) / 2
         0.153426409720
     """
-    p, q = as_laws(p, q)
-    if p is q:
-        return Estimate(0.0)
-    if isinstance(p, Empirical) or isinstance(q, Empirical):
-        return resolved("kl", _samples.kl(p, q, method))
-    _refuse_method(method)
-    x, weights = p.panels(q)
-    log_f, log_g = p.logpdf(x), q.logpdf(x)
-
-    def value(log_f: np.ndarray, log_g: np.ndarray) -> float:
-        f, g = np.exp(log_f), np.exp(log_g)
-        with np.errstate(invalid="ignore"):
-            return float(weights @ np.where(f > 0, f * (log_f - log_g) - f + g, g))
-
-    estimate = jackknife(
-        value(log_f, log_g),
-        np.array([value(row, log_g) for row in _log_rows(p.left_out("pdf", x), log_f)]),
-        np.array([value(log_f, row) for row in _log_rows(q.left_out("pdf", x), log_g)]),
-    )
-    return resolved("kl", estimate)
+    return distance("kl", p, q, _checked(_divergence, method), lambda p, q: (_samples.kl(p, q, method), None))
 
 
 def tv(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
@@ -62,19 +44,7 @@ def tv(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
         >>> print(f"{ll.tv(ll.laws.Gaussian(0.0), ll.laws.Gaussian(1.0)):.12f}")  # 2 Phi(1/2) - 1
         0.382924922548
     """
-    p, q = as_laws(p, q)
-    if p is q:
-        return Estimate(0.0)
-    if isinstance(p, Empirical) or isinstance(q, Empirical):
-        return resolved("tv", _samples.tv(p, q, method))
-    _refuse_method(method)
-    gap, p_rows, q_rows = _gaps(p, q, _crossings(p, q))
-    turns = np.sign(np.diff(gap, prepend=0.0, append=0.0))
-
-    def value(gap: np.ndarray) -> float:
-        return 0.5 * float(turns @ np.diff(gap, prepend=0.0, append=0.0))
-
-    return resolved("tv", jackknife(value(gap), *(np.array([value(row) for row in rows]) for rows in (p_rows, q_rows))))
+    return distance("tv", p, q, _checked(_variation, method), lambda p, q: (_samples.tv(p, q, method), None))
 
 
 def ks(p: Any, q: Any, /) -> Estimate:
@@ -89,15 +59,7 @@ def ks(p: Any, q: Any, /) -> Estimate:
         >>> print(f"{ll.ks(ll.laws.Gaussian(0.0), ll.laws.Gaussian(1.0)):.12f}")  # at 1/2: 2 Phi(1/2) - 1
         0.382924922548
     """
-    p, q = as_laws(p, q)
-    if p is q:
-        return Estimate(0.0)
-    if isinstance(p, Empirical) or isinstance(q, Empirical):
-        return resolved("ks", *_samples.ks(p, q))
-    gap, p_rows, q_rows = _gaps(p, q, _crossings(p, q))
-    at = int(np.argmax(np.abs(gap)))
-    sign = np.sign(gap[at])
-    return resolved("ks", jackknife(abs(float(gap[at])), sign * p_rows[:, at], sign * q_rows[:, at]))
+    return distance("ks", p, q, _largest_gap, _samples.ks)
 
 
 def wasserstein(first: Any, second: Any, /, *, p: int = 1) -> Estimate:
@@ -114,12 +76,8 @@ def wasserstein(first: Any, second: Any, /, *, p: int = 1) -> Estimate:
     """
     if p not in (1, 2) or isinstance(p, bool):
         raise ValueError(f"p={p!r}: the order of a Wasserstein distance must be 1 or 2.")
-    one, two = as_laws(first, second)
-    if one is two:
-        return Estimate(0.0)
-    if isinstance(one, Empirical) or isinstance(two, Empirical):
-        return resolved("wasserstein", *_samples.wasserstein(one, two, p))
-    return resolved("wasserstein", _area(one, two) if p == 1 else _quantile_distance(one, two))
+    of_laws = _area if p == 1 else _quantile_distance
+    return distance("wasserstein", first, second, of_laws, lambda one, two: _samples.wasserstein(one, two, p))
 
 
 def energy(p: Any, q: Any, /) -> Estimate:
@@ -133,26 +91,34 @@ def energy(p: Any, q: Any, /) -> Estimate:
         >>> print(f"{ll.energy(ll.laws.Gaussian(var=1.0), ll.laws.Gaussian(var=4.0)):.9f}")
         0.427914397
     """
-    p, q = as_laws(p, q)
-    if p is q:
-        return Estimate(0.0)
-    if isinstance(p, Empirical) or isinstance(q, Empirical):
-        return resolved("energy", _samples.energy(p, q))
+    return distance("energy", p, q, _energy, lambda p, q: (_samples.energy(p, q), None))
+
+
+def _checked(of_laws: Callable[[Law, Law], Estimate], method: str | None) -> Callable[[Law, Law], Estimate]:
+    """A distance between laws, which takes no method."""
+
+    def compare(p: Law, q: Law) -> Estimate:
+        if method is not None:
+            raise ValueError(
+                f"method={method!r}: two laws are compared by quadrature; a method is for raw samples, so leave it out."
+            )
+        return of_laws(p, q)
+
+    return compare
+
+
+def _divergence(p: Law, q: Law) -> Estimate:
     x, weights = p.panels(q)
-    gap, p_rows, q_rows = _gaps(p, q, x)
+    log_f, log_g = p.logpdf(x), q.logpdf(x)
 
-    def value(gap: np.ndarray) -> float:
-        return 2 * float(weights @ gap**2)
+    def value(log_f: np.ndarray, log_g: np.ndarray) -> float:
+        f, g = np.exp(log_f), np.exp(log_g)
+        with np.errstate(invalid="ignore"):
+            return float(weights @ np.where(f > 0, f * (log_f - log_g) - f + g, g))
 
-    squared = jackknife(value(gap), *(np.array([value(row) for row in rows]) for rows in (p_rows, q_rows)))
-    return resolved("energy", root_of_squared(squared))
-
-
-def _refuse_method(method: str | None) -> None:
-    if method is not None:
-        raise ValueError(
-            f"method={method!r}: two laws are compared by quadrature; a method is for raw samples, so leave it out."
-        )
+    return left_out_of_two(
+        value, (log_f, _log_rows(p.left_out("pdf", x), log_f)), (log_g, _log_rows(q.left_out("pdf", x), log_g))
+    )
 
 
 def _log_rows(rows: np.ndarray, log_value: np.ndarray) -> np.ndarray:
@@ -169,11 +135,35 @@ def _gap(p: Law, q: Law, x: np.ndarray) -> np.ndarray:
     return gap
 
 
-def _gaps(p: Law, q: Law, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`P(x) - Q(x)`, and the same with each batch of one and of the other left out."""
+def _of_gap(value: Callable[[np.ndarray], float], p: Law, q: Law, x: np.ndarray, gap: np.ndarray) -> Estimate:
+    """A function of the difference of the cdfs at `x`."""
+
+    def moves(law: Law) -> tuple[np.ndarray, np.ndarray]:
+        rows = law.left_out("cdf", x)
+        return np.zeros(x.size), rows - law.cdf(x) if len(rows) else rows
+
+    return left_out_of_two(lambda by_p, by_q: value(gap + by_p - by_q), moves(p), moves(q))
+
+
+def _variation(p: Law, q: Law) -> Estimate:
+    """Half the total variation of the difference of the cdfs, which turns where the densities cross."""
+    x = _crossings(p, q)
     gap = _gap(p, q, x)
-    p_rows, q_rows = p.left_out("cdf", x), q.left_out("cdf", x)
-    return gap, gap + (p_rows - p.cdf(x)), gap - (q_rows - q.cdf(x))
+    turns = np.sign(np.diff(gap, prepend=0.0, append=0.0))
+    return _of_gap(lambda gap: 0.5 * float(turns @ np.diff(gap, prepend=0.0, append=0.0)), p, q, x, gap)
+
+
+def _largest_gap(p: Law, q: Law) -> Estimate:
+    x = _crossings(p, q)
+    gap = _gap(p, q, x)
+    at = int(np.argmax(np.abs(gap)))
+    sign = float(np.sign(gap[at]))
+    return _of_gap(lambda gap: sign * float(gap[0]), p, q, x[[at]], gap[[at]])
+
+
+def _energy(p: Law, q: Law) -> Estimate:
+    x, weights = p.panels(q)
+    return root_of_squared(_of_gap(lambda gap: 2 * float(weights @ gap**2), p, q, x, _gap(p, q, x)))
 
 
 def _crossings(p: Law, q: Law) -> np.ndarray:
@@ -203,13 +193,9 @@ def _area(p: Law, q: Law) -> Estimate:
     x, _ = p.panels(q)
     roots = _roots(lambda x: _gap(p, q, x), x)
     x, weights = gauss_panels(np.append(merged_edges([p._edges, q._edges]), roots))
-    gap, p_rows, q_rows = _gaps(p, q, x)
+    gap = _gap(p, q, x)
     sign = np.sign(gap)
-
-    def value(gap: np.ndarray) -> float:
-        return float(weights @ (sign * gap))
-
-    return jackknife(value(gap), *(np.array([value(row) for row in rows]) for rows in (p_rows, q_rows)))
+    return _of_gap(lambda gap: float(weights @ (sign * gap)), p, q, x, gap)
 
 
 def _quantile_distance(p: Law, q: Law) -> Estimate:
@@ -222,15 +208,4 @@ def _quantile_distance(p: Law, q: Law) -> Estimate:
         rows = law.left_out("cdf", x)
         return x, x - (rows - ndtr(z)) / law.pdf(x) if len(rows) else rows
 
-    (of_p, p_rows), (of_q, q_rows) = quantiles(p), quantiles(q)
-
-    def value(a: np.ndarray, b: np.ndarray) -> float:
-        return float(weights @ (a - b) ** 2)
-
-    return root_of_squared(
-        jackknife(
-            value(of_p, of_q),
-            np.array([value(row, of_q) for row in p_rows]),
-            np.array([value(of_p, row) for row in q_rows]),
-        )
-    )
+    return root_of_squared(left_out_of_two(lambda a, b: float(weights @ (a - b) ** 2), quantiles(p), quantiles(q)))

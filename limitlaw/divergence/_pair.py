@@ -1,13 +1,14 @@
 """What every distance does first and last: two laws on the same line, and an estimate that is not below its resolution."""
 
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from ..laws import Empirical, Law, Pushforward, ScaleMixture
 from ..laws._empirical import checked_samples
-from ..numerics import Estimate
+from ..numerics import Estimate, jackknife
 
 _RESOLVED = 2.0  # standard errors above 0 at which a distance counts as seen
 
@@ -43,6 +44,23 @@ def _as_law(name: str, value: Any, other: Any) -> Law:
     return Empirical(checked_samples(name, value))
 
 
+def left_out_of_two(
+    value: Callable[[np.ndarray, np.ndarray], float],
+    p: tuple[np.ndarray, Iterable[np.ndarray]],
+    q: tuple[np.ndarray, Iterable[np.ndarray]],
+    *,
+    corrected: bool = True,
+) -> Estimate:
+    """`value` of two laws, each given by what it is and by what it is with each of its batches left out in turn."""
+    (of_p, p_rows), (of_q, q_rows) = p, q
+    return jackknife(
+        value(of_p, of_q),
+        np.array([value(row, of_q) for row in p_rows]),
+        np.array([value(of_p, row) for row in q_rows]),
+        corrected=corrected,
+    )
+
+
 def root_of_squared(squared: Estimate) -> Estimate:
     """The square root of an estimate that may have come out negative; near 0 the error is the root of the error."""
     root = float(np.sqrt(max(squared, 0.0)))
@@ -50,8 +68,22 @@ def root_of_squared(squared: Estimate) -> Estimate:
     return Estimate(root, min(squared.stderr / (2 * root), spread) if root > 0 else spread, squared.dof)
 
 
-def resolved(what: str, estimate: Estimate, resolution: float | None = None) -> Estimate:
-    """The estimate, with a warning if it is below what it can resolve: two standard errors unless said otherwise."""
+def distance(
+    what: str,
+    first: Any,
+    second: Any,
+    of_laws: Callable[[Law, Law], Estimate],
+    of_samples: Callable[[Law, Law], tuple[Estimate, float | None]],
+) -> Estimate:
+    """A distance between two laws, by `of_samples` if one of them is known from samples alone.
+
+    It warns if the estimate is below what it can resolve: what `of_samples` says, or two standard errors.
+    """
+    p, q = as_laws(first, second)
+    if p is q:
+        return Estimate(0.0)
+    raw = isinstance(p, Empirical) or isinstance(q, Empirical)
+    estimate, resolution = of_samples(p, q) if raw else (of_laws(p, q), None)
     limit = _RESOLVED * estimate.stderr if resolution is None else resolution
     if estimate.stderr > 0 and not estimate >= limit:
         warnings.warn(

@@ -1,6 +1,6 @@
 """Distances in which one side, or both, is known from samples alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline, CubicSpline
@@ -8,12 +8,11 @@ from scipy.special import ndtr, ndtri
 
 from .. import _arguments
 from ..laws import Empirical, Law
-from ..laws._empirical import checked_distances, neighbour_distances, neighbour_entropy
+from ..laws._empirical import NEIGHBOURS, checked_distances, neighbour_distances, neighbour_entropy
 from ..laws._law import gauss_panels
 from ..numerics import Estimate, jackknife
-from ._pair import root_of_squared
+from ._pair import left_out_of_two, root_of_squared
 
-_NEIGHBOURS = 5
 _MOST_DRAWN = 2**17
 _THINNED = 4096
 _OWN_SEED = 0x5EED_0F_4B4E4E  # for draws of a law, apart from those a user may have made
@@ -30,13 +29,12 @@ def kl(p: Law, q: Law, method: str | None) -> Estimate:
         assert isinstance(q, Empirical)
         p = Empirical(p.sample(min(q.samples.size, _MOST_DRAWN), seed=_OWN_SEED))
     for name, law in (("p", p), ("q", q)):
-        if isinstance(law, Empirical) and law.samples.size <= 2 * _NEIGHBOURS:
+        if isinstance(law, Empirical) and law.samples.size <= 2 * NEIGHBOURS:
             raise ValueError(
-                f"{name} has {law.samples.size} samples: nearest neighbours need more than {2 * _NEIGHBOURS}."
+                f"{name} has {law.samples.size} samples: nearest neighbours need more than {2 * NEIGHBOURS}."
             )
     if isinstance(q, Empirical):
         return _of_two(p, q, _neighbour_kl)
-    neighbour_entropy(p.ordered)  # refuses ties
     log_q = q.logpdf(p.ordered)
 
     def value(kept: np.ndarray) -> float:
@@ -62,8 +60,7 @@ def ks(p: Law, q: Law) -> tuple[Estimate, float]:
     points = np.unique(np.concatenate([points, np.nextafter(points, -np.inf)]))  # at every step, and just before it
     gap = _cdf(p, points) - _cdf(q, points)
     at = int(np.argmax(np.abs(gap)))
-    here, _sign = points[[at]], np.sign(gap[at])
-    value = abs(float(gap[at]))
+    here, value = points[[at]], abs(float(gap[at]))
     variance = 0.0
     for law in (p, q):
         if isinstance(law, Empirical):  # binomial, and not 0 where all samples lie on one side
@@ -86,7 +83,7 @@ def wasserstein(one: Law, two: Law, order: int) -> tuple[Estimate, float]:
     rows = law.left_out("cdf", quantiles)
     shifts = -(rows - ndtr(_SCORES)) / law.pdf(quantiles) if len(rows) else rows
     # Gauss points in the cell of each sample, so that few samples are integrated over too
-    nodes, weights = np.polynomial.legendre.leggauss(8 if samples.samples.size <= _THINNED else 2)
+    nodes, weights = np.polynomial.legendre.leggauss(int(np.clip(_THINNED // samples.samples.size, 2, 64)))
 
     def value(ordered: np.ndarray, quantiles: np.ndarray) -> float:
         levels = (np.arange(ordered.size)[:, None] + (1 + nodes) / 2) / ordered.size
@@ -103,7 +100,7 @@ def wasserstein(one: Law, two: Law, order: int) -> tuple[Estimate, float]:
 
 
 def _noise(law: Empirical, order: int) -> float:
-    """The distance to expect between samples of this size and their own law: between the two halves of them, over sqrt 2."""
+    """The distance to expect between samples of this size and their own law: half of what their two halves differ by."""
     halves = np.sort(law.samples[::2]), np.sort(law.samples[1::2])
     return _coupling_distance(*halves, order) / 2
 
@@ -147,12 +144,11 @@ def _of_two(
     p: Empirical, q: Empirical, value: Callable[[np.ndarray, np.ndarray], float], *, corrected: bool = False
 ) -> Estimate:
     """A function of two sorted samples; `corrected` if its bias is of order 1/N."""
-    return jackknife(
-        value(p.ordered, q.ordered),
-        np.array([value(p.ordered[kept], q.ordered) for kept in p.kept]),
-        np.array([value(p.ordered, q.ordered[kept]) for kept in q.kept]),
-        corrected=corrected,
-    )
+
+    def parts(law: Empirical) -> tuple[np.ndarray, Iterator[np.ndarray]]:
+        return law.ordered, (law.ordered[kept] for kept in law.kept)
+
+    return left_out_of_two(value, parts(p), parts(q), corrected=corrected)
 
 
 def _cdf(law: Law, x: np.ndarray) -> np.ndarray:
@@ -160,20 +156,16 @@ def _cdf(law: Law, x: np.ndarray) -> np.ndarray:
 
 
 def _neighbour_kl(x: np.ndarray, y: np.ndarray) -> float:
-    own = checked_distances(neighbour_distances(x, x, _NEIGHBOURS + 1))  # the nearest is the point itself
-    other = checked_distances(neighbour_distances(x, y, _NEIGHBOURS))
+    own = checked_distances(neighbour_distances(x, x, NEIGHBOURS + 1))  # the nearest is the point itself
+    other = checked_distances(neighbour_distances(x, y, NEIGHBOURS))
     return float(np.log(other / own).mean() + np.log(y.size / (x.size - 1)))
 
 
 def _on_kernel_grid(p: Law, q: Law, integrand: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Estimate:
     x, weights = p.panels(q)
-    f, g = p.pdf(x), q.pdf(x)
-    return jackknife(
-        float(weights @ integrand(f, g)),
-        np.array([weights @ integrand(row, g) for row in p.left_out("pdf", x)]),
-        np.array([weights @ integrand(f, row) for row in q.left_out("pdf", x)]),
-        corrected=False,  # the bias of a kernel estimate is not of order 1/N
-    )
+    one, two = ((law.pdf(x), law.left_out("pdf", x)) for law in (p, q))
+    # The bias of a kernel estimate is not of order 1/N.
+    return left_out_of_two(lambda f, g: float(weights @ integrand(f, g)), one, two, corrected=False)
 
 
 def _kl_integrand(f: np.ndarray, g: np.ndarray) -> np.ndarray:

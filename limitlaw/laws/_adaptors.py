@@ -9,6 +9,16 @@ from ._gaussian import Gaussian
 from ._law import Law
 from ._scale_mixture import ScaleMixture
 
+_SCIPY_NAMES = {
+    "_pdf": "pdf",
+    "_logpdf": "logpdf",
+    "_cdf": "cdf",
+    "_logcdf": "logcdf",
+    "_sf": "ccdf",
+    "_logsf": "logccdf",
+    "_ppf": "icdf",
+    "_isf": "iccdf",
+}
 _Continuous: Any = stats.rv_continuous  # its stubs do not know that a law has no shape parameters
 
 
@@ -21,30 +31,6 @@ class _ScipyLaw(_Continuous):
 
     def _updated_ctor_param(self) -> dict[str, Any]:
         return {"law": self._law}
-
-    def _pdf(self, x: Any) -> Any:
-        return self._law.pdf(x)
-
-    def _logpdf(self, x: Any) -> Any:
-        return self._law.logpdf(x)
-
-    def _cdf(self, x: Any) -> Any:
-        return self._law.cdf(x)
-
-    def _logcdf(self, x: Any) -> Any:
-        return self._law.logcdf(x)
-
-    def _sf(self, x: Any) -> Any:
-        return self._law.ccdf(x)
-
-    def _logsf(self, x: Any) -> Any:
-        return self._law.logccdf(x)
-
-    def _ppf(self, q: Any) -> Any:
-        return self._law.icdf(q)
-
-    def _isf(self, q: Any) -> Any:
-        return self._law.iccdf(q)
 
     def _stats(self) -> tuple[float, float, float, float]:
         law = self._law
@@ -59,6 +45,14 @@ class _ScipyLaw(_Continuous):
     def _rvs(self, *, size: Any = None, random_state: Any = None) -> Any:
         seed = int(random_state.integers(2**63)) if hasattr(random_state, "integers") else random_state.randint(2**31)
         return self._law.sample(size if size is not None else (), seed=seed)
+
+
+def _named(ours: str) -> Any:
+    return lambda self, x: getattr(self._law, ours)(x)
+
+
+for _theirs, _ours in _SCIPY_NAMES.items():
+    setattr(_ScipyLaw, _theirs, _named(_ours))
 
 
 def as_scipy(law: Law) -> Any:

@@ -12,7 +12,7 @@ from .. import _arguments
 from ..numerics import Estimate, jackknife, kernel_density, left_out, scott_bandwidth
 from ._law import Law, checked_moment, shape_of
 
-_NEIGHBOURS = 5
+NEIGHBOURS = 5
 _BATCHES = 128
 _AT_ONCE = 2**22
 
@@ -88,8 +88,8 @@ class Empirical(Law):
 
     def entropy(self) -> Estimate:
         """`mean log(2 N r_i) - digamma(k)`, `r_i` the distance to the `k`-th nearest neighbour, `k = 5`."""
-        if self.samples.size <= 2 * _NEIGHBOURS:
-            raise ValueError(f"samples: there are {self.samples.size}, and entropy needs more than {2 * _NEIGHBOURS}.")
+        if self.samples.size <= 2 * NEIGHBOURS:
+            raise ValueError(f"samples: there are {self.samples.size}, and entropy needs more than {2 * NEIGHBOURS}.")
         return jackknife(
             neighbour_entropy(self.ordered),
             np.array([neighbour_entropy(self.ordered[kept]) for kept in self.kept]),
@@ -170,17 +170,15 @@ def checked_samples(name: str, samples: Any) -> np.ndarray:
 
 def neighbour_entropy(ordered: np.ndarray) -> float:
     """Kozachenko and Leonenko's estimate, from sorted samples."""
-    radius = checked_distances(
-        neighbour_distances(ordered, ordered, _NEIGHBOURS + 1)
-    )  # the nearest is the point itself
-    return float(np.mean(np.log(2 * ordered.size * radius)) - digamma(_NEIGHBOURS))
+    radius = checked_distances(neighbour_distances(ordered, ordered, NEIGHBOURS + 1))  # the nearest is the point itself
+    return float(np.mean(np.log(2 * ordered.size * radius)) - digamma(NEIGHBOURS))
 
 
 def checked_distances(radius: np.ndarray) -> np.ndarray:
     """Distances to neighbours, none of them 0."""
     if not radius.min() > 0:
         raise ValueError(
-            f"samples: {_NEIGHBOURS} or more of them are equal, so that nearest neighbours say nothing of a density; "
+            f"samples: {NEIGHBOURS} or more of them are equal, so that nearest neighbours say nothing of a density; "
             f"use method='kde', or ks, wasserstein or energy."
         )
     return radius

@@ -226,9 +226,8 @@ class Law(abc.ABC):
         value = np.empty(x.size)
         value[right], value[~right] = self._logccdf(x[right]), self._logcdf(x[~right])
         log_slope = self._logpdf(x) - value
-        slope = np.exp(
-            np.where(log_slope < 700.0, log_slope, -np.inf)
-        )  # no slope to follow where the density is infinite
+        # There is no slope to follow where the density is infinite.
+        slope = np.exp(np.where(log_slope < 700.0, log_slope, -np.inf))
         return np.where(right, value - log_tail, log_tail - value), slope
 
     def _solve(self, log_tail: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -73,6 +73,21 @@ def test_exponents(metric, exponent):
         assert all(slope > -2 - 3 * slope.stderr for slope in result.slopes)
 
 
+def test_an_interrupt_keeps_the_widths_that_are_done():
+    done = []
+
+    def metric(p, q):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(p.name)
+        return 0.5
+
+    with pytest.warns(UserWarning, match="interrupted: the study ends at width 16"):
+        result = ll.convergence(NET, [8, 16, 32], metric=metric, samples=1000)
+    assert result.widths == (8, 16)
+    assert result.values == (0.5, 0.5)
+
+
 def test_a_study_draws_itself():
     import matplotlib.pyplot as plt
 
