@@ -85,7 +85,7 @@ def distance(
     raw = isinstance(p, Empirical) or isinstance(q, Empirical)
     estimate, resolution = of_samples(p, q) if raw else (of_laws(p, q), None)
     limit = _RESOLVED * estimate.stderr if resolution is None else resolution
-    if estimate.stderr > 0 and not estimate >= limit:
+    if limit > 0 and not estimate >= limit:
         warnings.warn(
             f"{what} = {estimate} is below what these draws resolve, about {limit:.1g}: read it as a bound, or draw more "
             f"(samples=, or a smaller accuracy=).",
