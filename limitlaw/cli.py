@@ -1,5 +1,8 @@
 """The command line: parses, calls, prints."""
 
+import errno
+import os
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -28,35 +31,158 @@ def _limitlaw(
 
 @app.command()
 def reproduce(
-    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("out"),
-    samples: Annotated[int, typer.Option(min=2, help="Draws of the conditional variance at each width.")] = 2**22,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
+    figures: Annotated[
+        list[str] | None, typer.Argument(help="Names, such as fig1b; all unless given.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for figures, data and report.")] = Path("out"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="3 trials of 5,000 networks: every figure in seconds.")
+    ] = False,
+    trials: Annotated[int | None, typer.Option(help="Trials of every experiment (10).", show_default=False)] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Networks in a trial (50,000; 100,000 for ReLU).", show_default=False)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything (0).", show_default=False)] = None,
+    tokens: Annotated[int | None, typer.Option(help="Tokens of figure 4 (16).", show_default=False)] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that compute (one for each core).", show_default=False)
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Do one step: data, figures or report.", show_default=False)] = None,
 ) -> None:
-    """The paper's attention layer at n = 16 ... 1024 against its limit: a table and a figure."""
-    from .figures import convergence
+    """The figures of the attention paper, each beside what its estimator cannot see, with data and a report."""
+    from rich.console import Console
+
+    from . import _arguments
+    from .figures import FIGURES, Settings
+    from .report import Reproduction
+    from .runs import Progress
 
     start = time.perf_counter()
+    settings = (Settings.quick() if quick else Settings()).override(
+        trials=trials, samples=samples, seed=seed, tokens=tokens
+    )
+    if only is not None:
+        _arguments.one_of("--only", only, ("data", "figures", "report"))
+    names = tuple(dict.fromkeys(figures or FIGURES))
+    for name in names:
+        _arguments.one_of("figure", name, FIGURES)
+    console = Console()
+    work = Reproduction(out, settings, names, only, workers or os.cpu_count() or 1)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise typer.BadParameter(
-            f"cannot write to {out}: {error.strerror}; choose another folder.", param_hint="--out"
-        ) from error
-    settings = convergence.Settings(draws=samples, seed=seed)
-    typer.echo(f"{settings.network}, token 1 of the output; {samples} draws at each width, seed {seed}\n")
-    rows = convergence.compute(settings)
-    typer.echo(convergence.table(rows))
-    paths = convergence.draw(rows, out)
-    typer.echo(f"\nwrote {', '.join(map(str, paths))} in {time.perf_counter() - start:.1f} s")
+        work.run(
+            lambda jobs: Progress(jobs, console),
+            lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
+        )
+    except KeyboardInterrupt:
+        console.print(
+            "stopped; what is done is kept: run the same command again, and it goes on from there", highlight=False
+        )
+        sys.stdout.flush()
+        os._exit(130)  # at once: threads may be in the middle of a long computation
+    last = work.written[-1] if work.written else out
+    console.print(
+        f"{'wrote ' if work.written else 'nothing to do in '}{last} in {time.perf_counter() - start:.1f} s",
+        highlight=False,
+    )
+
+
+@app.command()
+def law(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A network as TOML: [inputs], [[layers]], and width, token, ...", show_default=False),
+    ] = None,
+    tokens: Annotated[int | None, typer.Option(help="Tokens φ(W_i h) (4).", show_default=False)] = None,
+    activation: Annotated[
+        str | None, typer.Option(help="φ: identity, relu, gelu, tanh, 'clip(100)', ... (identity).", show_default=False)
+    ] = None,
+    gram: Annotated[
+        str | None, typer.Option(help="Fixed tokens instead, by their Gram matrix: '1 0.5; 0.5 1'.", show_default=False)
+    ] = None,
+    heads: Annotated[str | None, typer.Option(help="Heads, or inf (1).", show_default=False)] = None,
+    head_dim: Annotated[
+        str | None, typer.Option(help="Of each head: a number, inf, or split (the width).", show_default=False)
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="Scores divided by √d (sqrt) or d (linear).", show_default=False)
+    ] = None,
+    mask: Annotated[str | None, typer.Option(help="causal, or none (none).", show_default=False)] = None,
+    tie_qk: Annotated[bool, typer.Option("--tie-qk", help="One matrix for queries and keys.")] = False,
+    query_std: Annotated[
+        float | None, typer.Option(help="√fan-in times the std of the query weights (1).", show_default=False)
+    ] = None,
+    key_std: Annotated[float | None, typer.Option(help="Of the key weights.", show_default=False)] = None,
+    value_std: Annotated[float | None, typer.Option(help="Of the value weights.", show_default=False)] = None,
+    out_std: Annotated[float | None, typer.Option(help="Of the output weights.", show_default=False)] = None,
+    width: Annotated[
+        str | None, typer.Option(help="Width n; without it the limit is compared with a Gaussian.", show_default=False)
+    ] = None,
+    token: Annotated[int | None, typer.Option(help="Which token, from 0.", show_default=False)] = None,
+    samples: Annotated[int | None, typer.Option(help="Draws of the conditional variance.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the draws.", show_default=False)] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw densities and tails to this file (PDF, PNG, SVG).", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """The law of a token's output: a finite width beside its limit."""
+    import json
+
+    from rich.console import Console
+
+    from . import _question
+
+    asked = {
+        "tokens": tokens, "activation": activation, "gram": gram, "heads": heads, "head_dim": head_dim, "scale": scale,
+        "mask": mask, "tie_qk": tie_qk or None, "query_std": query_std, "key_std": key_std, "value_std": value_std,
+        "out_std": out_std,
+    }  # fmt: skip
+    question = _question.Question.of(
+        file, {name: value for name, value in asked.items() if value is not None}, width, token, samples, seed
+    )
+    if plot is not None:
+        _question.check_picture(plot)
+    answer = question.answer()
+    if as_json:
+        typer.echo(json.dumps(answer.as_plain(), indent=1))
+    else:
+        console = Console()
+        console.print(f"{question.network}, token {question.token} of the output", highlight=False)
+        console.print(answer.comparison)
+    if plot is not None:
+        answer.draw(plot)
 
 
 def main() -> None:
     """The entry point: an interrupt or a refusal is one line, not a traceback."""
     try:
         app()
-    except ValueError as error:
-        typer.echo(f"limitlaw: {error}", err=True)
-        raise SystemExit(2) from None
+    except (ValueError, TypeError) as error:
+        _fail(str(error), 2)
+    except OSError as error:
+        _fail(_explained(error), 1)
+
+
+def _fail(text: str, code: int) -> None:
+    typer.echo(f"limitlaw: {text}", err=True)
+    sys.stderr.flush()
+    os._exit(code)  # not waiting for threads that compute what can no longer be kept
+
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space and run the same command again: what is done is kept",
+    errno.EROFS: "choose another folder with --out",
+    errno.EACCES: "choose another folder with --out, or make it writable",
+    errno.ENOTDIR: "choose another folder with --out",
+    errno.ENOENT: "choose another folder with --out",
+    errno.EEXIST: "choose another folder with --out",
+}
+
+
+def _explained(error: OSError) -> str:
+    remedy = _REMEDIES.get(error.errno or 0, "see whether the disk and the folder are as they should be")
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}; {remedy}."
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,58 +8,113 @@ import pytest
 from same_law import assert_estimate
 from typer.testing import CliRunner
 
-import limitlaw
+import limitlaw as ll
 from limitlaw.cli import app
-from limitlaw.figures import convergence
 
 ROOT = Path(__file__).parent.parent
 
 
-def test_reproduce_writes_its_figure_and_table(tmp_path):
-    result = CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path / "new"), "--samples", "4096", "--seed", "3"])
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "new" / "convergence.pdf").stat().st_size > 5_000
-    assert (tmp_path / "new" / "convergence.png").stat().st_size > 20_000
-    assert [line.split()[0] for line in result.output.splitlines()[3:8]] == ["16", "64", "256", "1024", "inf"]
-
-
-def test_the_table_holds_the_moments_of_the_paper():
-    rows = convergence.compute(convergence.Settings(widths=(64,), draws=2**20))
-    assert_estimate(rows[0].kurtosis, 0.554, truth_stderr=0.002, catches=1.05)  # a separate prototype's value
-    assert abs(rows[1].var - 0.3919714436) < 1e-9
-    assert abs(rows[1].kurtosis - 0.2433184252 / 2) < 1e-9
-    gap = convergence.table(rows).splitlines()[1].split("±")[2].split()[-1]
-    assert np.isclose(float(gap), 64 * (rows[0].var - rows[1].var), atol=0.01)
-
-
-def test_the_figure_says_what_it_shows(tmp_path, monkeypatch):
-    import matplotlib.pyplot as plt
-
-    shown = []
-    monkeypatch.setattr(plt, "close", lambda figure: shown.append(figure))
-    convergence.draw(convergence.compute(convergence.Settings(draws=1024)), tmp_path)
-    left, right = shown[0].axes
-    assert (left.get_xlabel(), left.get_ylabel()) == ("width n", "variance of the output")
-    assert right.get_ylabel() == "excess kurtosis of the output"
-    assert [text.get_text() for text in left.get_legend().get_texts()] == ["limit, n = ∞", "width n (± 2 s.e.)"]
-    monkeypatch.undo()
-    plt.close("all")
+def invoke(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "120"})
 
 
 def test_version():
-    result = CliRunner().invoke(app, ["--version"])
-    assert result.output.strip() == f"limitlaw {limitlaw.__version__}"
-    assert f'version = "{limitlaw.__version__}"' in (ROOT / "pyproject.toml").read_text()
+    assert invoke("--version").output.strip() == f"limitlaw {ll.__version__}"
+    assert f'version = "{ll.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_law_of_the_paper():
+    result = invoke(
+        "law", "--tokens", 4, "--heads", 2, "--activation", "clip(100)", "--width", 64, "--samples", 2**18, "--json"
+    )
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.output)
+    assert answer["laws"] == ["width 64", "limit"]
+    kurtosis, limit = answer["values"]["excess kurtosis"]
+    # a separate prototype's value at n = 64, and the trapezoid rule of another at infinity
+    assert_estimate(ll.Estimate(kurtosis["value"], kurtosis["stderr"]), 0.554, truth_stderr=0.002, catches=1.1)
+    assert limit == {"value": pytest.approx(0.2433184252 / 2, abs=1e-9), "stderr": 0.0}
+    divergence = answer["distances"]["KL"]
+    assert_estimate(ll.Estimate(divergence["value"], divergence["stderr"]), 2.1361e-3, truth_stderr=3e-6, catches=1.2)
+
+
+def test_without_a_width_the_limit_is_compared_with_a_gaussian():
+    answer = json.loads(invoke("law", "--gram", "1 0; 0 1", "--heads", 3, "--json").output)
+    assert answer["laws"] == ["limit", "Gaussian"]
+    law = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(heads=3)).law()
+    assert answer["values"]["variance"] == [{"value": pytest.approx(law.var()), "stderr": 0.0}] * 2
+    assert answer["network"]["inputs"] == {"kind": "GramInputs", "K": [[1.0, 0.0], [0.0, 1.0]]}
+
+
+def test_every_flag_reaches_the_network():
+    flags = ["--gram", "1 .5; .5 2", "--heads", 2, "--head-dim", 8, "--scale", "linear", "--mask", "causal", "--tie-qk"]
+    stds = ["--query-std", 2, "--key-std", 3, "--value-std", 0.5, "--out-std", 0.25]
+    answer = json.loads(
+        invoke("law", *flags, *stds, "--width", 16, "--token", 1, "--samples", 1000, "--seed", 4, "--json").output
+    )
+    net = ll.networks.from_plain(answer["network"])
+    assert repr(net.layers[0]) == (
+        "Attention(heads=2, head_dim=8, mask='causal', scale='linear', tie_qk=True, query_std=2.0, key_std=3.0, value_std=0.5, out_std=0.25)"
+    )
+    law = net.law(width=16, token=1, samples=1000, seed=4)
+    assert answer["values"]["variance"][0] == {"value": law.var(), "stderr": law.var().stderr}
+
+
+def test_a_file_describes_any_network(tmp_path):
+    file = tmp_path / "net.toml"
+    file.write_text(
+        'width = 8\ntoken = 1\nsamples = 2000\n[inputs]\nkind = "GaussianInputs"\nK = [[1, 0.2], [0.2, 1]]\n'
+        '[[layers]]\nkind = "Attention"\nheads = 2\n[[layers]]\nkind = "Attention"\nhead_dim = 3\nmask = "causal"\n'
+    )
+    net = ll.Network(
+        ll.GaussianInputs([[1, 0.2], [0.2, 1]]), ll.Attention(heads=2), ll.Attention(head_dim=3, mask="causal")
+    )
+    answer = json.loads(invoke("law", file, "--json").output)
+    assert answer["values"]["variance"][0]["value"] == net.law(width=8, token=1, samples=2000).var()
+    wider = json.loads(invoke("law", file, "--width", 12, "--json").output)
+    assert wider["values"]["variance"][0]["value"] == net.law(width=12, token=1, samples=2000).var()
+
+
+def test_a_person_sees_a_table_and_gets_a_picture(tmp_path):
+    result = invoke("law", "--tokens", 2, "--width", 16, "--samples", 1000, "--plot", tmp_path / "law.pdf")
+    assert result.exit_code == 0, result.output
+    assert "excess kurtosis" in result.output
+    assert "Network(Inputs(tokens=2" in result.output
+    assert (tmp_path / "law.pdf").read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.parametrize(
     "arguments, hint",
-    [(["--samples", "1"], "--samples"), (["--seed", "-1"], "--seed"), (["--out", "/proc/nowhere"], "--out")],
+    [
+        (["--heads", "x"], "--heads='x': must be a number"),
+        (["--width", "3.5"], "width=3.5"),
+        (["--activation", "tnah"], "activation='tnah'"),
+        (["--gram", "1 a"], "--gram '1 a': write rows of numbers"),
+        (["--gram", "1", "--tokens", "3"], "--tokens beside --gram"),
+        (["--plot", "law.xyz"], "must end in .pdf"),
+        (["--plot", "/nowhere/law.pdf"], "there is no folder"),
+        (["nowhere.toml"], "nowhere.toml: No such file"),
+        (["bad.toml"], "not TOML"),
+        (["key.toml"], "'hedas': Attention has no such key; did you mean 'heads'?"),
+        (["kind.toml"], "kind='Atention' in layers: must be one of 'Attention'"),
+        (["top.toml"], "'wdith'"),
+        (["key.toml", "--heads", "2"], "--heads beside key.toml"),
+    ],
 )
-def test_bad_arguments_are_refused(arguments, hint):
-    result = CliRunner().invoke(app, ["reproduce", *arguments])
-    assert result.exit_code == 2
-    assert hint in result.output
+def test_bad_questions_are_refused_in_one_sentence(arguments, hint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inputs = '[inputs]\nkind = "Inputs"\ntokens = 2\n'
+    for name, text in {
+        "bad": "x = [",
+        "key": inputs + '[[layers]]\nkind = "Attention"\nhedas = 2\n',
+        "kind": inputs + '[[layers]]\nkind = "Atention"\n',
+        "top": "wdith = 3\n" + inputs,
+    }.items():
+        Path(f"{name}.toml").write_text(text)
+    result = invoke("law", *arguments)
+    assert isinstance(result.exception, ValueError)
+    assert hint in str(result.exception)
+    assert "\n" not in str(result.exception)
 
 
 def test_the_example_runs():

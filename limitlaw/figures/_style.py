@@ -1,21 +1,28 @@
 """One look for every figure: column width, readable in print, safe for colour-blind readers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-import matplotlib
-from cycler import cycler
+import numpy as np
+
+from ..runs import replacing
 
 COLUMN = 3.4  # inches
 # Okabe and Ito's palette, dark colours first.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
-LIMIT = "#333333"
+MARKERS = ["o", "s", "^", "D", "v", "P"]
+LIMIT = "#222222"
+FLOOR = "#999999"
 
 
 @contextmanager
 def style() -> Iterator[None]:
     """Matplotlib settings for a figure, restored afterwards."""
+    import matplotlib
+    from cycler import cycler
+
     settings: dict[Any, Any] = {
         "font.size": 8,
         "axes.labelsize": 8,
@@ -31,3 +38,33 @@ def style() -> Iterator[None]:
     }
     with matplotlib.rc_context(settings):
         yield
+
+
+def two_panels(height: float = 2.5) -> tuple[Any, Any, Any]:
+    """A figure as wide as two columns, with two axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2 * COLUMN, height), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    return figure, left, right
+
+
+def save(figure: Any, paths: Iterable[Path]) -> None:
+    """Write a figure to files, in the formats that their names say; equal figures make equal files."""
+    with style():
+        figure.draw_without_rendering()  # places everything, once for all formats
+        figure.set_layout_engine("none")
+        for path in paths:
+            kind = path.suffix[1:]
+            with replacing(path) as part:
+                figure.savefig(part, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
+
+
+def power_of_ten(exponent: int) -> str:
+    """10⁻⁵ for -5."""
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def powers_of_ten(value: float, _: int) -> str:
+    """Tick labels of a logarithmic axis, as plain text: matplotlib's own go through a formula parser, at a second a figure."""
+    return power_of_ten(round(np.log10(value)))

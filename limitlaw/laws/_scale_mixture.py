@@ -66,9 +66,10 @@ class ScaleMixture(Law):
         self._asked = method
 
     @classmethod
-    def _of_atoms(
+    def of_atoms(
         cls, atoms: Atoms, copies: int = 1, method: str = "auto", name: str = "scale mixture"
     ) -> "ScaleMixture":
+        """The law whose variance is the average of `copies` independent ones with the law of `atoms`."""
         law = cls.__new__(cls)
         law.copies, law.atoms, law.name, law._asked = copies, atoms, name, method
         return law
@@ -101,7 +102,7 @@ class ScaleMixture(Law):
             fourier True
         """
         _arguments.one_of("method", method, _METHODS)
-        return self._of_atoms(self.atoms, self.copies, method, self.name)
+        return self.of_atoms(self.atoms, self.copies, method, self.name)
 
     @functools.cached_property
     def mixture(self) -> Atoms:
@@ -151,10 +152,10 @@ class ScaleMixture(Law):
         return one**self.copies
 
     def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
-        """Independent draws: a variance, then a normal."""
+        """Independent draws: a variance, then a normal; of several copies, normals through the quantile function."""
         rng = np.random.default_rng(_arguments.seed(seed))
         normals = rng.standard_normal(shape_of(shape))
-        if self.atoms.weights.min() < 0:
+        if self.atoms.weights.min() < 0 or (self.copies > 1 and self.method == "fourier"):
             return self._from_normal(normals)
         mixture = self.mixture
         steps = np.cumsum(mixture.weights)

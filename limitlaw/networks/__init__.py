@@ -10,4 +10,5 @@ from ._layers import (
 )
 from ._lowering import lowering as lowering
 from ._network import Network as Network
+from ._plain import as_plain as as_plain, from_plain as from_plain, unknown_key as unknown_key
 from ._reading import Reading as Reading

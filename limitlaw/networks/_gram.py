@@ -8,6 +8,7 @@ Arrays are `(rows, columns, *draws)`: rules are written for one sample, and trai
 """
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +19,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..numerics import (
     Block,
+    Streams,
     bartlett,
     bartlett_normals,
     chi_square_mean,
@@ -34,8 +36,7 @@ from ._reading import Reading
 gram = Reading("gram")
 
 _NORMAL_REACH = 6.0  # no float32 normal is larger
-_HEADS_AT_ONCE = 4  # heads computed side by side; the rest in a loop, so that memory and compilation do not grow with H
-_COORDINATES_AT_ONCE = 4  # likewise for the coordinates of nonlinear inputs
+_COORDINATES_AT_ONCE = 4  # coordinates of nonlinear inputs computed side by side
 _EXPECTATION_POINTS = 4096  # shifted Sobol points behind E[P K P^T] at heads = inf
 _EXPECTATION_AT_ONCE = 16
 _SOBOL_DIMENSIONS = 1024  # above, independent points: no lattice helps there, and the table would be large
@@ -43,11 +44,15 @@ _WORKING_MATRICES = 64  # token matrices alive at once while a block is computed
 
 
 class Tokens(eqx.Module):
-    """Tokens known through their Gram matrix `K` and a lower-triangular root of it."""
+    """Tokens known through a lower-triangular root of their Gram matrix `K`, and `K` itself where it was at hand."""
 
-    gram: Float[Array, "s s *draws"]
     root: Float[Array, "s s *draws"]
     width: Float[Array, ""]
+    known_gram: Float[Array, "s s *draws"] | None = None
+
+    @property
+    def gram(self) -> Float[Array, "s s *draws"]:
+        return gram_of(self.root) if self.known_gram is None else self.known_gram
 
     @property
     def covariance(self) -> Float[Array, "s s *draws"]:
@@ -64,7 +69,7 @@ class Tokens(eqx.Module):
             return self
         index = np.array(order)
         gram = self.gram[index][:, index]
-        return Tokens(gram, psd_root(gram), self.width)
+        return Tokens(psd_root(gram), self.width, gram)
 
 
 class Fresh(eqx.Module):
@@ -75,20 +80,37 @@ class Fresh(eqx.Module):
 
     def settle(self, key: PRNGKeyArray, draws: int) -> Tokens:
         """Their Gram matrix at this width: a Wishart with this covariance; the covariance itself at infinity."""
-        s = self.covariance.shape[0]
-        factor = bartlett(jax.random.normal(key, (bartlett_normals(s, s), draws)), s, s, self.width)
-        root = multiply(psd_root(self.covariance), factor)
-        return Tokens(gram_of(root), root, self.width)
+        return Tokens(multiply(psd_root(self.covariance), _wishart_root(self, key, draws)), self.width)
 
 
-Stream = Tokens | Fresh
+class Isotropic(eqx.Module):
+    """A fresh Gaussian matrix with independent rows: coordinates i.i.d. `N(0, length^2)`."""
+
+    length: Float[Array, "*draws"]
+    width: Float[Array, ""]
+    tokens: int = eqx.field(static=True)
+
+    @property
+    def covariance(self) -> Float[Array, "s s *draws"]:
+        return jnp.eye(self.tokens)[..., None] * self.length**2
+
+    def settle(self, key: PRNGKeyArray, draws: int) -> Tokens:
+        return Tokens(self.length * _wishart_root(self, key, draws), self.width)
+
+
+def _wishart_root(fresh: "Fresh | Isotropic", key: PRNGKeyArray, draws: int) -> Float[Array, "s s draws"]:
+    s = fresh.tokens if isinstance(fresh, Isotropic) else fresh.covariance.shape[0]
+    return bartlett(jax.random.normal(key, (bartlett_normals(s, s), draws)), s, s, fresh.width)
+
+
+Stream = Tokens | Fresh | Isotropic
 
 
 @gram.rule(GramInputs)
 def _(inputs: GramInputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
     del key, draws
     fixed = jnp.asarray(inputs.K)[..., None]
-    return Tokens(fixed, psd_root(fixed), width)
+    return Tokens(psd_root(fixed), width, fixed)
 
 
 @gram.rule(GaussianInputs)
@@ -103,45 +125,66 @@ def _(inputs: Inputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) ->
     key_length, key_coordinates = jax.random.split(key)
     squared_length = chi_square_mean(jax.random.normal(key_length, (draws,)), width)
     if is_linear(inputs):
-        return Fresh(jnp.eye(inputs.tokens)[..., None] * squared_length, width)
+        return Isotropic(jnp.sqrt(squared_length), width, inputs.tokens)
     sampled = _coordinate_gram(inputs, jnp.sqrt(squared_length), width, key_coordinates)
     limit = jnp.asarray(inputs.limit_gram(), sampled.dtype)[..., None]
     gram = jnp.where(jnp.isinf(width), limit, sampled)
-    return Tokens(gram, psd_root(gram), width)
+    return Tokens(psd_root(gram), width, gram)
 
 
 def _coordinate_gram(
     inputs: Inputs, length: Float[Array, "draws"], width: Float[Array, ""], key: PRNGKeyArray
 ) -> Float[Array, "s s draws"]:
-    """`X X^T / n`, accumulated over coordinates: the only cost in the library that grows with the width."""
+    """`X X^T / n`, accumulated over coordinates: the only cost in the library that grows with the width.
+
+    The inner loop keeps the normals apart from the products: XLA would compute them again for every product they enter.
+    """
     s, draws, at_once = inputs.tokens, length.shape[0], _COORDINATES_AT_ONCE
     finite = jnp.where(jnp.isinf(width), 0.0, width)
 
-    def add(i: Array, total: Float[Array, "s s draws"]) -> Float[Array, "s s draws"]:
-        z = jax.random.normal(jax.random.fold_in(key, i), (at_once, s, draws))
-        x = inputs.activation(length * z)
-        exists = (i * at_once + jnp.arange(at_once)).astype(finite.dtype) < finite
-        for c in range(at_once):
-            row = jnp.where(exists[c], x[c], 0.0)
-            total = total + row[:, None] * row[None]
-        return total
+    def coordinate(streams: Streams, index: Array) -> tuple[Streams, Float[Array, "s draws"]]:
+        after, z = streams.normals()
+        exists = index.astype(finite.dtype) < finite
+        return after, jnp.where(exists, inputs.activation(length * z), 0.0)
+
+    def add(i: Array, carry: tuple[Streams, Float[Array, "s s draws"]]) -> tuple[Streams, Float[Array, "s s draws"]]:
+        streams, total = carry
+        streams, x = jax.lax.scan(coordinate, streams, i * at_once + jnp.arange(at_once), unroll=2)
+        return streams, total + sum(x[c][:, None] * x[c][None] for c in range(at_once))
 
     steps = jnp.ceil(finite / at_once).astype(jnp.int32)
-    return jax.lax.fori_loop(0, steps, add, jnp.zeros((s, s, draws), length.dtype)) / jnp.maximum(finite, 1.0)
+    start = Streams.start(key, (s, draws)), jnp.zeros((s, s, draws), length.dtype)
+    return jax.lax.fori_loop(0, steps, add, start)[1] / jnp.maximum(finite, 1.0)
 
 
 @gram.rule(Attention)
 def _(layer: Attention, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None = None) -> Stream:
     """Scores from the tokens' Gram, values through the same Gram; only `rows` of the output if that is all that is wanted."""
+    return _attend(layer, layer.heads, stream, key, draws, rows)
+
+
+class ManyHeads(eqx.Module):
+    """Attention with `heads` heads like the one of `layer`: a traced number, so that one compilation serves them all."""
+
+    layer: Attention
+    heads: Any
+
+
+@gram.rule(ManyHeads)
+def _(many: ManyHeads, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None = None) -> Stream:
+    return _attend(many.layer, many.heads, stream, key, draws, rows)
+
+
+def _attend(
+    layer: Attention, heads: Any, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None
+) -> Stream:
     key_tokens, key_heads = jax.random.split(key)
     tokens = stream.settle(key_tokens, draws)
     view = _View.of(layer, tokens, rows)
     if layer.heads == jnp.inf:
         mixed = _expected_mixing(view, key_heads, draws)
     else:
-        mixed = (
-            _sum_over_heads(functools.partial(_head_covariance, view), int(layer.heads), key_heads, draws) / layer.heads
-        )
+        mixed = _average_over_heads(view, heads, key_heads, draws)
     return Fresh((layer.value_std * layer.out_std) ** 2 * mixed, tokens.width)
 
 
@@ -152,13 +195,10 @@ def scores(
     key_tokens, key_heads = jax.random.split(key)
     view = _View.of(layer, stream.settle(key_tokens, draws), rows)
 
-    def chunk(key: PRNGKeyArray) -> Float[Array, "k s c draws"]:
-        return view.scores(jax.random.normal(key, (view.score_normals, c, draws)))
+    def one_head(key: PRNGKeyArray) -> Float[Array, "k s draws"]:
+        return view.scores(jax.random.normal(key, (view.score_normals, draws)))
 
-    heads = int(layer.heads)
-    c = _heads_at_once(heads)
-    stacked = jax.lax.map(chunk, jax.random.split(key_heads, heads // c))  # (H/c, k, s, c, draws)
-    by_head = jnp.moveaxis(stacked, 3, 1).reshape(heads, *stacked.shape[1:3], draws)
+    by_head = jax.lax.map(one_head, jax.random.split(key_heads, int(layer.heads)))
     return by_head[:, :, np.argsort(view.order)]
 
 
@@ -224,26 +264,24 @@ def _insert_axes(a: Array, trailing: int) -> Array:
     return a.reshape(*a.shape[:2], *[1] * (trailing - (a.ndim - 2)), *a.shape[2:])
 
 
-def _head_covariance(view: _View, key: PRNGKeyArray, heads: int, draws: int) -> Float[Array, "k k heads draws"]:
+def _average_over_heads(view: _View, heads: Any, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
+    """One head after the other, so that neither memory nor compilation grows with their number."""
+
+    def add(i: Array, total: Float[Array, "k k draws"]) -> Float[Array, "k k draws"]:
+        return total + _head_covariance(view, jax.random.fold_in(key, i), draws)
+
+    zero = jnp.zeros((view.wanted, view.wanted, draws), jnp.float32)
+    total = jax.lax.fori_loop(0, jnp.asarray(heads).astype(jnp.int32), add, zero)
+    return total / jnp.asarray(heads).astype(jnp.float32)
+
+
+def _head_covariance(view: _View, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
     """`P L (C C^T / d) L^T P^T`, `C` the values' Bartlett factor, as rows of a fresh Gaussian given their covariance."""
     value_normals = bartlett_normals(view.wanted, view.wanted)
-    normals = jax.random.normal(key, (view.score_normals + value_normals, heads, draws))
+    normals = jax.random.normal(key, (view.score_normals + value_normals, draws))
     mixing = view.mixing(normals[: view.score_normals])
     values = bartlett(normals[view.score_normals :], view.wanted, view.wanted, view.head_dim)
     return gram_of(multiply(psd_root(mixing), values))
-
-
-def _heads_at_once(heads: int) -> int:
-    return max(c for c in range(1, _HEADS_AT_ONCE + 1) if heads % c == 0)
-
-
-def _sum_over_heads(head: Any, heads: int, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
-    c = _heads_at_once(heads)
-    keys = jax.random.split(key, heads // c)
-    total = head(keys[0], c, draws).sum(axis=2)
-    if heads == c:
-        return total
-    return jax.lax.scan(lambda carry, k: (carry + head(k, c, draws).sum(axis=2), None), total, keys[1:])[0]
 
 
 def _expected_mixing(view: _View, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
@@ -276,15 +314,24 @@ def sampler(net: Any, width: int | float, observe: str, rows: tuple[int, ...] | 
     size = _block_size(net, width, observe)
     at_once = _EXPECTATION_AT_ONCE if any(_has_infinite_heads(layer) for layer in net.layers) else 1
     floats = net.tokens**2 * (_WORKING_MATRICES * at_once + (_last_heads(net) if observe == "scores" else 0))
-    traced = jax.tree.map(_as_traced, (net.inputs, net.layers))
+    layers = tuple(_shared(layer, width, net.tokens, keep_heads=observe == "scores") for layer in net.layers)
+    traced = jax.tree.map(_as_traced, (net.inputs, layers))
     draw = functools.partial(_draw, *traced, jnp.asarray(width, jnp.float32), observe=observe, rows=rows, draws=size)
     return Block(draw, size, 4 * size * floats)
 
 
+def _shared(layer: Any, width: int | float, tokens: int, *, keep_heads: bool) -> Any:
+    """The layer in the form that most networks share: its head dimension and its heads traced numbers."""
+    if not isinstance(layer, Attention):
+        return layer
+    at_width = replace(layer, head_dim=layer.head_dim_at(width), mask=layer.allowed(tokens))
+    if layer.heads == jnp.inf or keep_heads:
+        return at_width
+    return ManyHeads(replace(at_width, heads=1), layer.heads)
+
+
 def _as_traced(leaf: Any) -> Any:
     """Numbers become arrays, so that they are traced rather than compiled in."""
-    if isinstance(leaf, str):
-        return leaf
     array = np.asarray(leaf)
     return jnp.asarray(array, array.dtype if array.dtype == bool else jnp.float32)
 
@@ -298,7 +345,7 @@ def _block_size(net: Any, width: int | float, observe: str) -> int:
     heads = [layer.heads for layer in net.layers if isinstance(layer, Attention)]
     if jnp.inf in heads:
         return largest_power_of_two(min(16, 2**16 / s**2))
-    limits = [2**14 / s, 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
+    limits = [2**14 / max(s, 8), 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
     if observe == "scores":
         limits.append(2**22 / (s**2 * heads[-1]))
     if isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and width < jnp.inf:
@@ -324,7 +371,6 @@ def last_attention(layers: tuple[Any, ...]) -> int:
     return max(i for i, layer in enumerate(layers) if isinstance(layer, Attention))
 
 
-@eqx.filter_jit
 def _draw(
     inputs: Any,
     layers: tuple[Any, ...],
@@ -335,24 +381,59 @@ def _draw(
     rows: tuple[int, ...] | None,
     draws: int,
 ) -> Float[Array, "draws ..."]:
-    key_inputs, key_last, key_output, *keys = jax.random.split(key, 3 + len(layers))
-    stream = gram(inputs, width, key_inputs, draws)
-    if observe == "scores":
-        last = last_attention(layers)
-        for layer, key_layer in zip(layers[:last], keys[:last], strict=True):
-            stream = gram(layer, stream, key_layer, draws)
-        return jnp.moveaxis(scores(layers[last], stream, keys[last], draws, rows), -1, 0)
-    answering = None if observe == "gram" else rows
-    for i, (layer, key_layer) in enumerate(zip(layers, keys, strict=True)):
-        stream = gram(layer, stream, key_layer, draws, answering if i == len(layers) - 1 else None)
-    if observe == "gram":
-        matrix = stream.settle(key_last, draws).gram
-    elif layers:
-        matrix = stream.covariance
-    else:  # inputs alone are observed through a read-out
-        matrix = stream.settle(key_last, draws).gram
-        matrix = matrix if rows is None else matrix[np.array(rows)][:, np.array(rows)]
-    if observe == "output":
-        normals = jax.random.normal(key_output, (matrix.shape[0], 1, draws))
+    """A block of draws, in stages that are compiled one by one: less to compile than the whole, and shared between networks."""
+    key_inputs, key_last, key_output, *keys = _split(key, 3 + 2 * len(layers))
+    stream = _start(inputs, width, key_inputs, draws)
+    last = len(layers) - 1 if observe != "scores" else last_attention(layers)
+    for i, layer in enumerate(layers[: last + 1]):
+        answering = rows if i == last and observe != "gram" else None
+        reordered = answering is not None and answering != tuple(range(len(answering)))
+        tokens = _settled(stream, keys[2 * i], draws, reordered)
+        if observe == "scores" and i == last:
+            return _scores(layer, tokens, keys[2 * i + 1], draws, rows)
+        stream = _applied(layer, tokens, keys[2 * i + 1], draws, answering)
+    if observe == "gram" or not layers:  # inputs alone are observed through a read-out
+        return _emitted(_settled(stream, key_last, draws, True), key_output, draws, rows, observe == "output")
+    return _emitted(stream, key_output, draws, None, observe == "output")
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _split(key: PRNGKeyArray, count: int) -> tuple[PRNGKeyArray, ...]:
+    return tuple(jax.random.split(key, count))
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _start(inputs: Any, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
+    return gram(inputs, width, key, draws)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _settled(stream: Stream, key: PRNGKeyArray, draws: int, keep_gram: bool) -> Tokens:
+    """Without the Gram matrix, if nobody will look at it: then all kinds of inputs share what follows."""
+    tokens = stream.settle(key, draws)
+    return tokens if keep_gram else Tokens(tokens.root, tokens.width)
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _applied(layer: Any, tokens: Tokens, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None) -> Stream:
+    return gram(layer, tokens, key, draws, rows)
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _scores(
+    layer: Attention, tokens: Tokens, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None
+) -> Float[Array, "draws heads k s"]:
+    return jnp.moveaxis(scores(layer, tokens, key, draws, rows), -1, 0)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _emitted(
+    stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None, output: bool
+) -> Float[Array, "draws ..."]:
+    """What is observed in the end: a covariance (or Gram matrix), or a normal that has it; of `rows`, if they are given."""
+    matrix = stream.covariance
+    matrix = matrix if rows is None else matrix[np.array(rows)][:, np.array(rows)]
+    if output:
+        normals = jax.random.normal(key, (matrix.shape[0], 1, draws))
         return multiply(psd_root(matrix), normals)[:, 0].T
     return jnp.moveaxis(jnp.broadcast_to(matrix, (*matrix.shape[:2], draws)), -1, 0)

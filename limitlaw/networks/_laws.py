@@ -1,6 +1,7 @@
 """Laws of a network's observables: exact where the Gram matrix that the last layer sees is fixed, from draws elsewhere."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf, isinf
 from typing import Any
 
@@ -107,14 +108,17 @@ def drawn_output(
     """The mixture over draws of the conditional variance, as many as `accuracy` takes."""
     first, most = (_FIRST_INTEGRALS, _MOST_INTEGRALS) if gaussian else (_FIRST_DRAWS, _most_draws(net, width))
     count = samples or min(first, most)
-    known = None if gaussian or isinf(width) else _known_limit(net, token)
+    limit = None if gaussian or isinf(width) else _known_limit(net, token)
+    known = None
     while True:
         draws = draw(net, count, observe="covariance", token=token)
-        control = None if known is None else draw(net, count, observe="covariance", token=token, width=inf)
-        if known is not None and not np.var(draws - control) < _WORTH_CONTROLLING * np.var(draws):
-            known = control = None
-        if known is None or control is None:
-            atoms = laws.Atoms.from_draws(draws)
+        control = None
+        # no coupling leaves less than the difference of the two spreads
+        if limit is not None and (1 - limit.spread / np.std(draws)) ** 2 < _WORTH_CONTROLLING:
+            control = draw(net, count, observe="covariance", token=token, width=inf)
+            known = limit.law if known is None else known
+        if known is None or control is None or not np.var(draws - control) < _WORTH_CONTROLLING * np.var(draws):
+            limit, atoms = None, laws.Atoms.from_draws(draws)
         else:
             atoms = laws.Atoms.from_coupled_draws(draws, control, known)
         law = _mixture(atoms, inf if gaussian else 1, method, name_of(width))
@@ -125,8 +129,27 @@ def drawn_output(
         count = min(int(1.1 * count * shortfall**2) + 1, most)
 
 
-def _known_limit(net: Any, token: int) -> laws.Atoms | None:
-    """The exact law of the variance at infinite width, to which draws at a finite one are coupled by their seed."""
+@dataclass(frozen=True)
+class _KnownLimit:
+    """The exact law of one head's variance at infinite width, and the number of heads."""
+
+    head: laws.Atoms
+    heads: int
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the average over heads."""
+        first, second = (float(self.head.moments(order)[0]) for order in (1, 2))
+        return float(np.sqrt(max(second - first**2, 0.0) / self.heads))
+
+    @property
+    def law(self) -> laws.Atoms:
+        """The law of that average."""
+        return self.head.mean_of_copies(self.heads)
+
+
+def _known_limit(net: Any, token: int) -> _KnownLimit | None:
+    """The limit to which draws at a finite width are coupled by their seed, if it is known exactly."""
     gram = fixed_gram(net, net.layers[:-1])
     layer = net.layers[-1] if net.layers else None
     if gram is None or not isinstance(layer, Attention) or isinf(layer.heads):
@@ -135,7 +158,7 @@ def _known_limit(net: Any, token: int) -> laws.Atoms | None:
     atoms = exact_attended_variance(ScoreRow(layer, gram, token, head_dim))
     if atoms is None or (atoms.values.size == 1 and isinf(head_dim)):
         return None
-    return atoms.scaled(gain_of(layer)).times_chi_square_mean(head_dim).mean_of_copies(int(layer.heads))
+    return _KnownLimit(atoms.scaled(gain_of(layer)).times_chi_square_mean(head_dim), int(layer.heads))
 
 
 def drawn_joint(
@@ -169,7 +192,7 @@ def _mixture(atoms: laws.Atoms, copies: int | float, method: str, name: str) -> 
     _positive_variance(first[0])
     if isinf(copies) or atoms.values.size == 1:
         return laws.Gaussian(var=jackknife(float(first[0]), first[1:]), name=name)
-    return laws.ScaleMixture._of_atoms(atoms, int(copies), method, name)
+    return laws.ScaleMixture.of_atoms(atoms, int(copies), method, name)
 
 
 def _positive_variance(variance: float) -> float:

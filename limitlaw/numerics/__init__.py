@@ -21,7 +21,12 @@ from ._expectation import (
     sobol_uniforms as sobol_uniforms,
 )
 from ._jackknife import jackknife as jackknife, left_out as left_out
-from ._kernel_density import kernel_density as kernel_density, scott_bandwidth as scott_bandwidth
+from ._kernel_density import (
+    kernel_density as kernel_density,
+    kernel_density_on_grid as kernel_density_on_grid,
+    kernel_table as kernel_table,
+    scott_bandwidth as scott_bandwidth,
+)
 from ._root import (
     gram as gram,
     multiply as multiply,
@@ -29,3 +34,4 @@ from ._root import (
     psd_root as psd_root,
     transpose as transpose,
 )
+from ._streams import Streams as Streams

@@ -2,6 +2,7 @@
 
 import functools
 import numbers
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
@@ -127,16 +128,19 @@ def activation(spec: Any) -> Activation:
     !!! Example
 
         >>> import jax.numpy as jnp, limitlaw as ll
-        >>> ll.activation("gelu"), ll.activation(jnp.tanh), ll.activation(lambda x: x**3)
-        (gelu, tanh, <lambda>)
+        >>> ll.activation("gelu"), ll.activation(jnp.tanh), ll.activation("clip(100)"), ll.activation(lambda x: x**3)
+        (gelu, tanh, clip(100.0), <lambda>)
     """
     if isinstance(spec, Activation):
         return spec
     if isinstance(spec, str):
+        clipped = re.fullmatch(r"clip\((\d+\.?\d*(?:e[+-]?\d+)?)\)", spec)
+        if clipped:
+            return clip(float(clipped[1]))
         if spec not in _NAMED:
             known = ", ".join(map(repr, _NAMED))
             raise ValueError(
-                f"activation={spec!r}: there is no such name; use one of {known}, limitlaw.clip(bound), or a function."
+                f"activation={spec!r}: there is no such name; use one of {known}, 'clip(100)', or a function."
             )
         return _NAMED[spec]
     if not callable(spec):

@@ -6,6 +6,7 @@ so a draw depends on the seed and its index alone: not on how many are asked for
 
 import os
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -85,7 +86,7 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
             f"Draw fewer samples at a time, or raise max_memory."
         )
     blocks = -(-samples // block.size)
-    threads = min(os.cpu_count() or 1, blocks, (max_memory - samples * per_draw) // max(block.memory, 1))
+    threads = min(_cores(), blocks, (max_memory - samples * per_draw) // max(block.memory, 1))
     out = np.empty((samples, *shape.shape[1:]), shape.dtype)
 
     def compute(i: int) -> None:
@@ -101,6 +102,11 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
     finally:
         progress.close()
     return out
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _run_all(compute: Callable[[int], None], count: int, threads: int) -> Iterator[int]:
@@ -131,7 +137,8 @@ class _Progress:
 
     def __init__(self, total: int) -> None:
         self.total, self.start, self.shown = total, time.monotonic(), False
-        self.enabled = sys.stderr.isatty()
+        # on other threads it would write over the progress of whoever started them
+        self.enabled = sys.stderr.isatty() and threading.current_thread() is threading.main_thread()
 
     def show(self, done: int) -> None:
         elapsed = time.monotonic() - self.start

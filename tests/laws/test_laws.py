@@ -345,3 +345,19 @@ def test_plots_say_what_they_show(kind):
 def test_refusals(bad, match):
     with pytest.raises((ValueError, TypeError), match=match):
         bad()
+
+
+@pytest.mark.parametrize("rare", [1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("copies", [2, 3, 5])
+def test_rare_large_variances(rare, copies):
+    """A tilt that has to choose between two far-apart variances; in closed form the average of copies is binomial."""
+    small, large = 0.05, 2.0
+    law = ScaleMixture([small, large], weights=[1 - rare, rare], copies=copies, method="fourier")
+    k = np.arange(copies + 1)
+    weights, variances = scipy.stats.binom.pmf(k, copies, rare), (k * large + (copies - k) * small) / copies
+    x = np.linspace(0, 40 * float(law.std()), 801)
+    exponents = -(x[:, None] ** 2) / (2 * variances) - np.log(2 * np.pi * variances) / 2 + np.log(weights)
+    truth = scipy.special.logsumexp(exponents, axis=1)
+    assert np.abs(law.logpdf(x) - truth).max() < 1e-9
+    tails = scipy.special.logsumexp(np.log(weights) + scipy.stats.norm.logsf(x[:, None] / np.sqrt(variances)), axis=1)
+    assert np.abs(law.logccdf(x) - tails).max() < 1e-9

@@ -125,8 +125,8 @@ def test_the_test_would_catch_two_percent():
     """The same comparison of two networks that differ by a factor of 1.02 in one variance."""
     net, width = POWERFUL["paper"]
     wrong = ll.Network(net.inputs, ll.Attention(heads=2, value_std=np.sqrt(1.02)))
-    first = net.sample(200_000, width=width, observe="covariance", seed=1)
-    second = wrong.sample(200_000, width=width, observe="covariance", seed=2)
+    first = net.sample(400_000, width=width, observe="covariance", seed=1)
+    second = wrong.sample(400_000, width=width, observe="covariance", seed=2)
     assert smallest_p(first, second) < FALSE_ALARM
 
 

@@ -1,0 +1,84 @@
+"""What a figure is: settings, what to compute, and how to draw and read it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..numerics import Estimate
+from ..runs import Result, Task
+from ._settings import Settings
+from ._style import power_of_ten
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Load = Callable[[Task], Result]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table: a header, and rows of text."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure(abc.ABC):
+    """A figure of the paper, in four steps that follow one another and nothing else.
+
+    `tasks(settings)` says what to compute, `dataset` collects the results as labelled arrays, and from those alone `draw` makes the
+    picture, `table` the numbers and `finding` the sentence that a reader should take away. `claim` is what the paper says.
+    """
+
+    name: str
+    title: str
+    claim: str
+
+    @abc.abstractmethod
+    def tasks(self, settings: Settings) -> list[Task]:
+        """What must be computed."""
+
+    @abc.abstractmethod
+    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
+        """The results, labelled."""
+
+    @abc.abstractmethod
+    def draw(self, data: xr.Dataset) -> Any:
+        """The picture, a matplotlib figure."""
+
+    @abc.abstractmethod
+    def table(self, data: xr.Dataset) -> Table:
+        """The numbers."""
+
+    @abc.abstractmethod
+    def finding(self, data: xr.Dataset) -> str:
+        """What we find, in words."""
+
+    @abc.abstractmethod
+    def setup(self, data: xr.Dataset) -> str:
+        """The experiment in one sentence, with all its settings."""
+
+
+def estimate(values: Any) -> Estimate:
+    """Value, standard error and degrees of freedom, as stored."""
+    value, stderr, dof = (float(v) for v in np.asarray(values))
+    return Estimate(value, stderr, dof)
+
+
+def show(value: Estimate) -> str:
+    """With its error, if it has one."""
+    return str(value) if value.stderr else f"{float(value):.4g}"
+
+
+def times(value: float) -> str:
+    """A number for a sentence: 1.04 × 10⁻⁵."""
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value:.3g}"
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{mantissa} × {power_of_ten(int(exponent))}"

@@ -1,0 +1,47 @@
+"""How much of everything: the paper's own counts, or fewer."""
+
+from dataclasses import dataclass, replace
+
+from .. import _arguments
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run may choose; the defaults are the paper's.
+
+    `samples` is the number of networks in a trial (None: 50,000, and 100,000 for ReLU), `draws` the most conditional variances
+    behind an exact finite-width law, `tokens` the length of the sequences of figure 4, which the paper's code does not tell.
+
+    !!! Example
+
+        >>> from limitlaw.figures import Settings
+        >>> Settings().trials, Settings.quick().trials
+        (10, 3)
+    """
+
+    seed: int = 0
+    trials: int = 10
+    samples: int | None = None
+    draws: int = 2**19
+    tokens: int = 16
+
+    def __post_init__(self) -> None:
+        _arguments.seed(self.seed)
+        for name, value, least in (
+            ("trials", self.trials, 2),
+            ("samples", self.samples, 100),
+            ("draws", self.draws, 256),
+        ):
+            if value is not None and _arguments.positive_integer(name, value) < least:
+                raise ValueError(f"{name}={value}: must be at least {least}.")
+        if _arguments.positive_integer("tokens", self.tokens) < 2:
+            raise ValueError(f"tokens={self.tokens}: one token attends to itself alone; give at least 2.")
+
+    @classmethod
+    def quick(cls) -> "Settings":
+        """Enough to see every figure, in seconds."""
+        return cls(trials=3, samples=5_000, draws=2**15)
+
+    def override(self, **given: int | None) -> "Settings":
+        """The same with what is given (not None) put in its place."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})

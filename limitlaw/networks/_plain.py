@@ -1,0 +1,109 @@
+"""Networks as plain data: what JSON and TOML can hold."""
+
+import difflib
+import inspect
+from collections.abc import Mapping
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+
+from ..numerics import Activation, activation as resolve_activation
+from ._layers import Attention, Described, GaussianInputs, GramInputs, InputLayer, Inputs, Layer
+from ._network import Network
+
+Plain = dict[str, Any]
+
+_KINDS: dict[str, type[Described]] = {kind.__name__: kind for kind in (Inputs, GramInputs, GaussianInputs, Attention)}
+
+
+def as_plain(net: Network) -> Plain:
+    """The network as numbers, strings, lists and tables; `from_plain` makes it again.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import as_plain
+        >>> as_plain(ll.Network(ll.Inputs(tokens=4, activation="relu"), ll.Attention(heads=2)))
+        {'inputs': {'kind': 'Inputs', 'tokens': 4, 'activation': 'relu'}, 'layers': [{'kind': 'Attention', 'heads': 2}]}
+    """
+    return {"inputs": _plain_part(net.inputs), "layers": [_plain_part(layer) for layer in net.layers]}
+
+
+def from_plain(table: Mapping[str, Any]) -> Network:
+    """The network that a table describes: `inputs`, and a list of `layers`, each with its `kind` and its arguments.
+
+    !!! Example
+
+        >>> from limitlaw.networks import from_plain
+        >>> from_plain({"inputs": {"kind": "GramInputs", "K": [[1, 0], [0, 1]]}, "layers": [{"kind": "Attention", "heads": "inf"}]})
+        Network(GramInputs(K=[[1., 0.], [0., 1.]]), Attention(heads=inf))
+    """
+    unknown_key("a network", table, ("inputs", "layers"))
+    if not isinstance(table.get("inputs"), Mapping):
+        raise ValueError(
+            f"inputs={table.get('inputs')!r}: a network starts with a table [inputs], such as kind = 'Inputs', tokens = 4."
+        )
+    layers = table.get("layers", [])
+    if not isinstance(layers, list) or not all(isinstance(layer, Mapping) for layer in layers):
+        raise ValueError(
+            f"layers={layers!r}: must be a list of tables, [[layers]] in TOML, each such as kind = 'Attention', heads = 2."
+        )
+    inputs = _part("inputs", table["inputs"], InputLayer)
+    return Network(inputs, *(_part("layers", layer, Layer) for layer in layers))
+
+
+def unknown_key(what: str, table: Mapping[str, Any], known: Any) -> None:
+    """Refuse a key that means nothing here, with the nearest one that does."""
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), list(known), 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, known))}."
+            raise ValueError(f"{key!r}: {what} has no such key; {hint}")
+
+
+def _plain_part(part: Described) -> Plain:
+    """The arguments that are not the defaults of the call that makes it."""
+    values = {name: _plain_value(name, getattr(part, name)) for name in _parameters(type(part))}
+    defaults = {name: parameter.default for name, parameter in _parameters(type(part)).items()}
+    return {"kind": type(part).__name__} | {name: v for name, v in values.items() if v != defaults[name]}
+
+
+def _parameters(kind: type[Described]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kind).parameters
+
+
+def _plain_value(name: str, value: Any) -> Any:
+    if isinstance(value, Activation):
+        try:
+            same = resolve_activation(value.name) == value
+        except ValueError:
+            same = False
+        if not same:
+            raise ValueError(f"{name}={value!r}: a function cannot be written down; use an activation that has a name.")
+        return value.name
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return "inf" if isinf(value) else int(value) if value.is_integer() else value
+    return value
+
+
+def _part(where: str, table: Mapping[str, Any], family: type) -> Any:
+    kinds = [name for name, kind in _KINDS.items() if issubclass(kind, family)]
+    name = table.get("kind")
+    if name not in kinds:
+        near = difflib.get_close_matches(str(name), kinds, 1)
+        raise ValueError(
+            f"kind={name!r} in {where}: must be one of {', '.join(map(repr, kinds))}{f'; did you mean {near[0]!r}?' if near else '.'}"
+        )
+    kind = _KINDS[name]
+    arguments = {key: inf if value == "inf" else value for key, value in table.items() if key != "kind"}
+    parameters = _parameters(kind)
+    unknown_key(name, arguments, list(parameters))
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and key not in arguments:
+            raise ValueError(f"{name} in {where}: {key!r} is missing; give it a value.")
+    return kind(**arguments)

@@ -1,0 +1,80 @@
+"""Reproducibility cards: what an index of reproducibility asks of a paper, answered."""
+
+from dataclasses import dataclass
+from html import escape
+
+from ..figures import Settings
+from ..networks import Attention, Inputs, Network
+from ..numerics import clip
+from ._provenance import Provenance
+
+
+@dataclass(frozen=True)
+class Card:
+    """Questions and answers (HTML) for one paper."""
+
+    paper: str
+    answers: tuple[tuple[str, str], ...]
+
+
+def cards(settings: Settings, made: Provenance) -> list[Card]:
+    """One for each paper."""
+    versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+    here = (
+        ("Hardware specification", f"{escape(made.hardware)}; {escape(made.system)}."),
+        ("Software dependencies", f"{escape(versions)}. Lower bounds are in pyproject.toml."),
+    )
+    program = Network(Inputs(2, clip(100.0)), Attention(heads=1)).program()
+    samples = f"{settings.samples:,}" if settings.samples else "50,000, or 100,000 with ReLU"
+    attention = (
+        *here,
+        (
+            "Experiment setup",
+            f"Under each figure above, in full. Common to all: tokens x_i = φ(W_i h), h ~ N(0, I_n), a fresh W_i for each token; all weights N(0, 1/fan-in); "
+            f"softmax attention with scores divided by √d, heads summed with 1/√H; first token, first coordinate. {settings.trials} trials of {samples} networks; "
+            f"seed {settings.seed}, from which every experiment, width and trial derives its own.",
+        ),
+        (
+            "Data and splits",
+            "There is no data set and no split: a sample is a network at initialisation. The draws behind the figures are in data/*.zarr and are made again, bit for bit, "
+            "by the same command on the same platform.",
+        ),
+        (
+            "Statistics",
+            "Kernel estimates: mean and standard deviation over trials, as in the paper. True divergences: jackknife over 256 batches of conditional variances, bias removed; "
+            "errors are standard errors, intervals 95%.",
+        ),
+        (
+            "Open code",
+            f"limitlaw {escape(made.versions['limitlaw'])}, MIT licence, commit {escape(made.commit)}; <code>limitlaw reproduce</code>.",
+        ),
+        (
+            "Pseudocode",
+            f"The network with two tokens and one head as a tensor program with scores:<pre>{escape(str(program))}</pre>",
+        ),
+    )
+    regression = (
+        *here,
+        (
+            "Experiment setup",
+            "Figure 2 of the paper: dimension d = 100, L = 20 tokens, normalised inverse temperature β = 1 (score scale 10), γ = 1/√2, label noise 0.1, Riemannian gradient "
+            "descent with step 0.01 on the mean squared error of 1,000 samples, tested on 10,000. The paper does not state the starting point or the number of steps.",
+        ),
+        (
+            "Data and splits",
+            "Synthetic: unit vectors u ⊥ v; one token, at a uniformly random place, is N(√((1 − γ²) d) u, γ² I), the others are N(0, I); the label is σ(x·v) of that token plus noise. "
+            "Training and test sets are independent draws; there is no fixed data set.",
+        ),
+        ("Open code", "None was published with the paper, and this version of limitlaw does not compute its figures."),
+        (
+            "Pseudocode",
+            "f(X) = Σ_l softmax(β √d X u)_l σ(x_l · v); minimise the mean of (f(X) − y)² over unit vectors u and v.",
+        ),
+    )
+    return [
+        Card("Infinite-Width Limit of a Single Attention Layer (Sakai, Karakida, Imaizumi 2025)", attention),
+        Card(
+            "Understanding Softmax Attention Layers: Exact Mean-Field Analysis on a Toy Problem (Dohmatob 2025)",
+            regression,
+        ),
+    ]

@@ -1,0 +1,111 @@
+"""The report: one page that needs nothing beside it."""
+
+import base64
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ..figures import Figure, Settings, Table
+from ._cards import cards
+from ._provenance import Provenance
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid #8886; padding-top: 1rem; }
+img { width: 100%; height: auto; background: #fff; border-radius: 4px; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; margin: 0.8rem 0; }
+th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #8884; }
+th { vertical-align: bottom; } th:first-child, td:first-child { text-align: left; }
+.card td { text-align: left; vertical-align: top; } .card td:first-child { font-weight: 600; width: 14rem; }
+.small { font-size: 0.85rem; opacity: 0.8; } pre { overflow-x: auto; font-size: 0.8rem; }
+"""
+
+# CPU time of the authors' published scripts, measured per sample on one core and multiplied by the paper's counts.
+AUTHORS_CORE_HOURS = {
+    "figures 1 and 2b": 189.4,
+    "figure 2a": 0.09,
+    "figure 3": 20.7,
+    "figure 5": 66.0,
+}
+
+_DEPARTURES = (
+    "The authors' scripts draw one sample of the limit and reuse it for every width and trial, so their points share its error. Here each width and trial has a fresh one.",
+    "Their kernel estimate of the limit is fitted to a sample in which every value occurs twice, which makes the bandwidth too small. Here each value counts once.",
+    "The pattern by which the figure of clipped tokens finds its files matches those of ReLU as well. Here data belong to the experiment that made them, by key.",
+    "The axis of the figures of low-rank heads is labelled n; what varies there is the number of heads H, with n = 64 H. Here it says H.",
+    "Histograms of several laws are drawn as bars side by side, which shifts each by a part of a bin. Here they are outlines on the same bins.",
+    "The number of tokens of figure 4 is not in their code. Here it is 16 unless told otherwise (--tokens).",
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A figure with its data, its picture (PNG), and the seconds of work behind it."""
+
+    figure: Figure
+    data: Any
+    picture: bytes
+    seconds: float
+
+
+def page(sections: list[Section], settings: Settings, made: Provenance, seconds: float) -> str:
+    """The report as HTML, pictures included."""
+    parts = [_head(sections, settings, made, seconds)]
+    parts += [_section(section, settings, made) for section in sections]
+    parts.append("<h2>Where this departs from the published scripts</h2>\n<ul>")
+    parts += [f"<li>{escape(text)}</li>" for text in _DEPARTURES]
+    parts.append("</ul>")
+    for card in cards(settings, made):
+        rows = "\n".join(f"<tr><td>{escape(question)}</td><td>{answer}</td></tr>" for question, answer in card.answers)
+        parts.append(
+            f'<h2>Reproducibility card: {escape(card.paper)}</h2>\n<div class="scroll"><table class="card">\n{rows}\n</table></div>'
+        )
+    body = "\n".join(parts)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Infinite-width limit of a single attention layer, reproduced</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def html_table(table: Table) -> str:
+    """A table in HTML, scrolled sideways where the page is narrow."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    rows = "\n".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
+    return f'<div class="scroll"><table>\n<tr>{head}</tr>\n{rows}\n</table></div>'
+
+
+def _head(sections: list[Section], settings: Settings, made: Provenance, seconds: float) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
+    samples = f"{settings.samples:,}" if settings.samples else "50,000 (100,000 for ReLU)"
+    costs = Table(
+        ("experiment", "the authors' scripts, core-hours"),
+        (
+            *((name, f"{hours:g}") for name, hours in AUTHORS_CORE_HOURS.items()),
+            ("all", f"{sum(AUTHORS_CORE_HOURS.values()):.0f}"),
+        ),
+    )
+    links = ", ".join(f'<a href="#{s.figure.name}">{escape(s.figure.name)}</a>' for s in sections)
+    return f"""<h1>Infinite-width limit of a single attention layer, reproduced</h1>
+<p>Sakai, Karakida and Imaizumi (NeurIPS 2025, arXiv 2506.00846) show that the output of an attention layer at the usual 1/√n scaling tends to a
+mixture of Gaussians over random scores. Below are their figures, each beside what its estimator cannot see: the exact laws, at every width.</p>
+<p>This run took <strong>{seconds:.0f} s</strong> of wall time (what an earlier run had left was not computed again); {settings.trials} trials of {samples} networks, seed {settings.seed}.
+Figures: {links}.</p>
+<p class="small">{escape(made.date)}; {escape(made.hardware)}; {escape(made.system)}; {escape(versions)}; commit {escape(made.commit)}.</p>
+<p>For comparison, the published scripts at the same counts (CPU time per sample, measured on one core, times the number of samples; figure 4 is not among them):</p>
+{html_table(costs)}"""
+
+
+def _section(section: Section, settings: Settings, made: Provenance) -> str:
+    figure = section.figure
+    picture = base64.b64encode(section.picture).decode()
+    return f"""<h2 id="{figure.name}">{escape(figure.title)}</h2>
+<img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">
+<p><strong>The paper:</strong> {escape(figure.claim)}</p>
+<p><strong>We find:</strong> {escape(figure.finding(section.data))}</p>
+{html_table(figure.table(section.data))}
+<p class="small">{escape(figure.setup(section.data))} Seed {settings.seed}; {section.seconds:.1f} s of work; limitlaw {escape(made.versions["limitlaw"])}, commit {escape(made.commit)}.
+Data: data/{figure.name}.zarr, data/{figure.name}.csv.</p>"""

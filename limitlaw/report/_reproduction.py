@@ -1,0 +1,188 @@
+"""A run of the figures: compute what is missing, draw what is new, write the page."""
+
+import csv
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..figures import FIGURES, Figure, Settings, save
+from ..runs import Progress, Store, StoreError, Task, code_version, complete, replacing, with_needs
+from ._page import Section, page
+from ._provenance import Provenance
+
+_PICTURES = ("pdf", "png")
+
+
+@dataclass
+class Reproduction:
+    """Figures in a folder: `store/` keeps results, `data/` the data behind each figure, beside them pictures and `report.html`.
+
+    A result is computed once and kept under all that it depends on; a figure is drawn again only if its data or its code have changed.
+    `only` limits the work: "data" computes, "figures" draws what was computed, "report" writes the page of what was drawn.
+    """
+
+    out: Path
+    settings: Settings
+    names: tuple[str, ...] = tuple(FIGURES)
+    only: str | None = None
+    workers: int = 1
+    written: list[Path] = field(default_factory=list, init=False)
+    _last: tuple[str, Any] | None = field(default=None, init=False)
+
+    def run(self, progress: Callable[[dict[str, list[Task]]], Progress], waiting: Callable[[], None]) -> None:
+        """Do it; `waiting` is called if another run is at work in the same folder."""
+        start = time.perf_counter()
+        store = Store(self.out / "store")
+        with store.locked(waiting):
+            if self.only in (None, "data"):
+                self._compute(store, progress)
+            elif self.only == "figures":
+                self._check_computed(store)
+                for name in self.names:
+                    self._draw(FIGURES[name], store)
+            if self.only in (None, "report"):
+                self._write_page(store, time.perf_counter() - start)
+
+    def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress]) -> None:
+        """Compute what is missing; as soon as a figure has all it needs, collect its data and draw it."""
+        jobs = {name: FIGURES[name].tasks(self.settings) for name in self.names}
+        waiting_for = {name: {task.key for task in with_needs(tasks)} for name, tasks in jobs.items()}
+        stored = {task.key for tasks in jobs.values() for task in with_needs(tasks) if store.path(task.key).exists()}
+        with progress(jobs).showing() as shown:
+            for task in complete([task for tasks in jobs.values() for task in tasks], store, workers=self.workers):
+                shown.done(task, computed=task.key not in stored)
+                for name in [name for name, keys in waiting_for.items() if keys <= {task.key}]:
+                    del waiting_for[name]
+                    fresh = self._collect(FIGURES[name], store)
+                    if self.only is None:
+                        fresh = self._draw(FIGURES[name], store) or fresh
+                    shown.say(f"{name} {'done' if fresh else 'was done before'}")
+                for keys in waiting_for.values():
+                    keys.discard(task.key)
+
+    def _check_computed(self, store: Store) -> None:
+        for name in self.names:
+            missing = [task for task in with_needs(FIGURES[name].tasks(self.settings)) if not store.has(task)]
+            if missing:
+                raise StoreError(
+                    f"--only {self.only}: {name} has not been computed with these settings in {self.out} ({missing[0].name} is missing); "
+                    f"run without --only, or --only data first."
+                )
+
+    def _collect(self, figure: Figure, store: Store) -> bool:
+        """Write the data behind a figure, unless it is there; says whether it was new."""
+        folder = self.out / "data"
+        paths = [folder / f"{figure.name}.zarr", folder / f"{figure.name}.csv"]
+        record = Record(store, f"data-{figure.name}", self._key(figure), paths)
+        if record.holds():
+            return False
+        folder.mkdir(exist_ok=True)
+        data = self._dataset(figure, store).assign_attrs(
+            figure=figure.name, title=figure.title, seed=self.settings.seed, code=code_version()
+        )
+        with replacing(paths[0]) as part:
+            _write_zarr(data, part)
+        table = figure.table(data)
+        with replacing(paths[1]) as part, open(part, "w", newline="") as file:
+            csv.writer(file).writerows([table.header, *table.rows])
+        record.write()
+        self.written += paths
+        return True
+
+    def _draw(self, figure: Figure, store: Store) -> bool:
+        """Draw a figure, unless it is there; says whether it was new."""
+        paths = [self.out / f"{figure.name}.{kind}" for kind in _PICTURES]
+        record = Record(store, f"picture-{figure.name}", self._key(figure), paths)
+        if record.holds():
+            return False
+        save(figure.draw(self._dataset(figure, store)), paths)
+        record.write()
+        self.written += paths
+        return True
+
+    def _write_page(self, store: Store, seconds: float) -> None:
+        sections = []
+        for figure in FIGURES.values():
+            picture = self.out / f"{figure.name}.png"
+            if not Record(store, f"picture-{figure.name}", self._key(figure), [picture]).holds(exactly=False):
+                continue
+            tasks = with_needs(figure.tasks(self.settings))
+            data = self._dataset(figure, store)
+            work = sum(store.seconds(task) for task in tasks)
+            sections.append(Section(figure, data, picture.read_bytes(), work))
+        missing = set(self.names) - {section.figure.name for section in sections}
+        if missing:
+            raise StoreError(
+                f"--only report: {sorted(missing)[0]} has not been drawn with these settings in {self.out}; run without --only first."
+            )
+        path = self.out / "report.html"
+        with replacing(path) as part:
+            part.write_text(page(sections, self.settings, Provenance.here(), seconds), encoding="utf-8")
+        self.written.append(path)
+
+    def _dataset(self, figure: Figure, store: Store) -> Any:
+        """The data of a figure; those of the last one are kept at hand."""
+        if self._last is None or self._last[0] != figure.name:
+            self._last = figure.name, figure.dataset(self.settings, store.load)
+        return self._last[1]
+
+    def _key(self, figure: Figure) -> str:
+        """All that the data and the look of a figure depend on."""
+        keys = [task.key for task in with_needs(figure.tasks(self.settings))]
+        code = code_version(*sorted(Path(__file__).parent.parent.joinpath("figures").glob("*.py")))
+        return hashlib.sha256(json.dumps([figure.name, keys, code]).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a file was made from, kept in the store."""
+
+    store: Store
+    name: str
+    key: str
+    paths: Iterable[Path]
+
+    @property
+    def path(self) -> Path:
+        return self.store.folder / "made" / f"{self.name}.json"
+
+    def holds(self, *, exactly: bool = True) -> bool:
+        """Whether the files are there, as they were made from this key."""
+        try:
+            found = json.loads(self.path.read_text())
+        except (OSError, ValueError):
+            return False
+        digests = {path.name: _digest(path) for path in self.paths}
+        known = found.get("files", {})
+        return found.get("key") == self.key and (
+            known == digests if exactly else all(known.get(name) == digest for name, digest in digests.items())
+        )
+
+    def write(self) -> None:
+        self.path.parent.mkdir(exist_ok=True)
+        files = {path.name: _digest(path) for path in self.paths}
+        with replacing(self.path) as part:
+            part.write_text(json.dumps({"key": self.key, "files": files}, indent=1, sort_keys=True) + "\n")
+
+
+def _digest(path: Path) -> str:
+    """Of a file, or of all files in a folder; empty if there is nothing."""
+    digest = hashlib.sha256()
+    if path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file():
+                digest.update(file.relative_to(path).as_posix().encode() + file.read_bytes())
+    elif path.exists():
+        digest.update(path.read_bytes())
+    else:
+        return ""
+    return digest.hexdigest()
+
+
+def _write_zarr(data: Any, path: Path) -> None:
+    encoding: dict[Any, Any] = {name: {"compressors": None} for name in data.data_vars if data[name].size > 2**16}
+    data.to_zarr(path, mode="w", zarr_format=2, encoding=encoding)

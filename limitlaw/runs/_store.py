@@ -1,0 +1,166 @@
+"""Results on disk, each under its key; whole or not there at all."""
+
+import contextlib
+import json
+import os
+import shutil
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._task import Result, Task
+
+_FORMAT = 1
+_MARK = "limitlaw-store.json"
+
+
+class StoreError(ValueError):
+    """A store that cannot be used as it is; the message names the file and what to do."""
+
+
+class Store:
+    """A folder of results by key, for one run at a time.
+
+    A result is written beside its place and moved there in one step, so that a kill leaves the old state or the new one. A folder that
+    is not a store, or a result that cannot be read back, is refused by name and never overwritten.
+
+    !!! Example
+
+        >>> import tempfile, numpy as np
+        >>> from limitlaw.runs import Store, Task
+        >>> def squares(*, count):
+        ...     return {"squares": np.arange(count) ** 2}
+        >>> task = Task("squares", squares, {"count": 3})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = Store(folder + "/store")
+        ...     store.save(task, task.run(), seconds=0.1)
+        ...     print(store.has(task), store.load(task)["squares"])
+        True [0 1 4]
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.results = self.folder / "results"
+        mark = self.folder / _MARK
+        if self.folder.exists() and not mark.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            raise StoreError(f"{self.folder} is not a store of limitlaw; move it away, or choose another folder.")
+        self.results.mkdir(parents=True, exist_ok=True)
+        if not mark.exists():
+            with replacing(mark) as path:
+                path.write_text(json.dumps({"store": "limitlaw", "format": _FORMAT}) + "\n")
+        self._check(mark)
+
+    def _check(self, mark: Path) -> None:
+        try:
+            found = json.loads(mark.read_text())
+            known = found["store"] == "limitlaw" and found["format"]
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(
+                f"{mark} is damaged, so {self.folder} may be too; move it away, or choose another folder."
+            ) from None
+        if known != _FORMAT:
+            raise StoreError(
+                f"{self.folder} has format {found.get('format')!r}, this version of limitlaw reads {_FORMAT}; move it away, or choose another folder."
+            )
+
+    @contextlib.contextmanager
+    def locked(self, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Hold the store for this process; `waiting` is called once if another one has it. The lock ends with its process."""
+        import fcntl
+
+        with open(self.folder / "lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waiting()
+                while True:  # not a blocking call: it would keep an interrupt waiting
+                    time.sleep(0.1)
+                    with contextlib.suppress(BlockingIOError):
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+            for left in self.folder.rglob("*.part-*"):  # of runs that were killed
+                left.unlink()
+            yield
+
+    def path(self, key: str) -> Path:
+        return self.results / key[:2] / f"{key}.npz"
+
+    def has(self, task: Task) -> bool:
+        """Whether the result of a task is there, and whole; a damaged one is refused."""
+        path = self.path(task.key)
+        if not path.exists():
+            return False
+        try:
+            with zipfile.ZipFile(path) as file:
+                broken = file.testzip()
+        except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+            raise self._damaged(task, error) from None
+        if broken:
+            raise self._damaged(task, f"{broken} has the wrong check sum")
+        return True
+
+    def _damaged(self, task: Task, reason: Any) -> StoreError:
+        return StoreError(
+            f"{self.path(task.key)} ({task.name}) is damaged ({reason}); delete it and run again, and it is computed anew."
+        )
+
+    def save(self, task: Task, result: Result, *, seconds: float) -> None:
+        """Keep a result, and beside it what it depends on and how long it took."""
+        path = self.path(task.key)
+        path.parent.mkdir(exist_ok=True)
+        record = {"name": task.name, "seconds": round(seconds, 3), **task.record()}
+        with replacing(path.with_suffix(".json")) as part:
+            part.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+        with replacing(path) as part, open(part, "wb") as file:
+            np.savez(file, **result)  # type: ignore[reportArgumentType]
+
+    def load(self, task: Task) -> Result:
+        """The result of a task; a damaged one is refused."""
+        try:
+            with np.load(self.path(task.key), allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise self._damaged(task, error) from None
+
+    def seconds(self, task: Task) -> float:
+        """How long the task took when it was computed."""
+        return self._record(task).get("seconds", 0.0)
+
+    def _record(self, task: Task) -> dict[str, Any]:
+        try:
+            return json.loads(self.path(task.key).with_suffix(".json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to, moved onto it at the end, or removed if something went wrong.
+
+    !!! Example
+
+        >>> import tempfile, pathlib
+        >>> from limitlaw.runs import replacing
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = pathlib.Path(folder, "numbers.txt")
+        ...     with replacing(place) as part:
+        ...         _ = part.write_text("1 2 3")
+        ...     place.read_text()
+        '1 2 3'
+    """
+    part = path.with_name(f"{path.name}.part-{os.getpid()}")
+    try:
+        yield part
+        if part.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        os.replace(part, path)
+    except BaseException:
+        if part.is_dir():
+            shutil.rmtree(part, ignore_errors=True)
+        part.unlink(missing_ok=True)
+        raise

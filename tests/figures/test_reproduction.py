@@ -1,0 +1,328 @@
+"""The figures from the command line: a quick run end to end, killed, resumed, repeated, shared, damaged."""
+
+import base64
+import csv
+import fcntl
+import html.parser
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from typer.testing import CliRunner
+
+from limitlaw.cli import app
+from limitlaw.figures import FIGURES, Settings
+from limitlaw.runs import Store
+
+SMALL = ["--trials", "3", "--samples", "3000"]
+
+
+def command(*arguments):
+    return [sys.executable, "-c", "from limitlaw.cli import main; main()", "reproduce", *map(str, arguments)]
+
+
+def run(*arguments):
+    return subprocess.run(command(*arguments), capture_output=True, text=True)
+
+
+@pytest.fixture(scope="session")
+def quick(tmp_path_factory):
+    """A quick run of everything, one for all test processes; to be left as it is."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    out = shared / "quick"
+    with open(shared / "quick.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (out / "report.html").exists():
+            done = run("--quick", "--out", out)
+            assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.fixture
+def finished(quick, tmp_path):
+    """A copy of it."""
+    return Path(shutil.copytree(quick, tmp_path / "finished"))
+
+
+def contents(folder):
+    """All that depends on the data alone."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if (path.is_file() and path.suffix in (".npz", ".png", ".pdf", ".csv"))
+        or ("zarr" in str(path) and path.is_file())
+    }
+
+
+def test_everything_is_there(quick):
+    for name in FIGURES:
+        assert (quick / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        png = (quick / f"{name}.png").read_bytes()
+        assert png.startswith(b"\x89PNG")
+        assert int.from_bytes(png[16:20], "big") == 2040  # 6.8 inches at 300 dots
+        with open(quick / "data" / f"{name}.csv") as file:
+            rows = list(csv.reader(file))
+        assert len(rows) >= 3
+        data = xr.open_zarr(quick / "data" / f"{name}.zarr")
+        assert data.attrs["figure"] == name
+        assert data.attrs["seed"] == 0
+
+
+class Checker(html.parser.HTMLParser):
+    """Tags are closed in the order they were opened; what is loaded is in the page."""
+
+    void = ("meta", "img", "br", "hr", "link", "input")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.images, self.links, self.ids, self.text = [], [], [], set(), []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag not in self.void:
+            self.open.append(tag)
+        if tag == "img":
+            self.images.append((given["src"], given["alt"]))
+        if tag == "a":
+            self.links.append(given["href"])
+        self.ids.add(given.get("id"))
+        assert tag not in ("script", "link", "iframe")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_report_is_one_page_that_needs_nothing_else(quick):
+    text = (quick / "report.html").read_text()
+    checker = Checker()
+    checker.feed(text)
+    assert checker.open == []
+    assert [alt for _, alt in checker.images] == [figure.title for figure in FIGURES.values()]
+    for (source, _), name in zip(checker.images, FIGURES, strict=True):
+        kind, data = source.split(",", 1)
+        assert kind == "data:image/png;base64"
+        assert base64.b64decode(data) == (quick / f"{name}.png").read_bytes()
+    assert all(link.startswith("#") and link[1:] in checker.ids for link in checker.links)
+    assert "http" not in re.sub(r"base64,[^\"]*", "", text)
+    words = " ".join(" ".join(checker.text).split())
+    for needed in (
+        "jax 0.",
+        "cores",
+        "seed 0",
+        "commit",
+        "There is no data set",
+        "matrices",
+        "Reproducibility card",
+        "The paper:",
+        "We find:",
+    ):
+        assert needed in words, needed
+    assert words.count("Reproducibility card:") == 2
+
+
+def test_the_data_are_those_of_the_figures(quick):
+    """Labelled arrays hold what the library computes; kernel estimates of stored outputs are made again by scipy."""
+    data = xr.open_zarr(quick / "data" / "fig1a.zarr")
+    assert data["output"].shape == (4, 3, 5000)
+    assert data["width"].values.tolist() == [16, 64, 256, 1024]
+    outputs = data["output"].values
+    assert len({trial.tobytes() for trials in outputs for trial in trials}) == 12  # all independent
+    spread = outputs.astype(float).var(axis=2).mean(axis=1)
+    assert np.allclose(spread, data["network_variance"].values[:, 0], rtol=0.1)
+    assert np.allclose(data["limit_variance"].values[:, 0], 0.3919714436, atol=1e-9)
+    area = np.trapezoid(data["limit_density"].values[0], data["y"].values)
+    assert area == pytest.approx(1, abs=1e-6)
+    twin = xr.open_zarr(quick / "data" / "fig1b.zarr")
+    assert twin["kde_kl"].shape == (4, 3)
+    assert (twin["kde_kl"].values > 0).all()
+
+
+def test_figures_say_what_they_show(quick):
+    store, settings = Store(quick / "store"), Settings.quick()
+    for name, figure in FIGURES.items():
+        data = figure.dataset(settings, store.load)
+        drawn = figure.draw(data)
+        for axes in drawn.axes:
+            assert axes.get_xlabel()
+            assert axes.get_ylabel()
+            legend = [text.get_text() for text in axes.get_legend().get_texts()]
+            assert legend
+            assert len(set(legend)) == len(legend)
+            assert axes.lines or axes.patches or axes.collections
+        if "kde_kl" in data:
+            published, twin = drawn.axes
+            assert published.get_xlabel().startswith("log₄")
+            assert published.get_ylabel().startswith("log KL")
+            bar = published.containers[0]
+            means = np.log(data["kde_kl"].values).mean(axis=1)
+            assert np.allclose(bar.lines[0].get_ydata(), means)
+            labels = [text.get_text() for text in twin.get_legend().get_texts()]
+            assert any("floor" in label for label in labels)
+            assert any("true KL" in label for label in labels)
+            assert any("slope" in label for label in labels) == figure.power_law
+        assert len(figure.finding(data)) > 100, name
+    assert (
+        "number of heads" in FIGURES["fig3b"].draw(FIGURES["fig3b"].dataset(settings, store.load)).axes[1].get_xlabel()
+    )
+
+
+def test_a_finished_run_is_not_repeated(finished):
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
+    done = run("--quick", "--out", finished)
+    assert done.returncode == 0
+    after = {path: path.stat().st_mtime_ns for path in finished.rglob("*") if path.is_file()}
+    changed = {path.name for path, stamp in after.items() if before.get(path) != stamp}
+    assert changed <= {"report.html", "lock"}
+    assert done.stdout.count("was done before") == len(FIGURES)
+
+
+def test_a_picture_that_was_spoilt_is_drawn_again(finished):
+    picture = finished / "fig2a.png"
+    whole = picture.read_bytes()
+    picture.write_bytes(b"")
+    assert run("fig2a", "--quick", "--out", finished).returncode == 0
+    assert picture.read_bytes() == whole
+
+
+def test_steps_can_be_taken_one_by_one(quick, tmp_path):
+    shutil.copytree(quick / "store", tmp_path / "store")
+    shutil.rmtree(tmp_path / "store" / "made")
+    missing = run("fig1b", "--quick", "--only", "report", "--out", tmp_path)
+    assert missing.returncode == 2
+    assert "fig1b has not been drawn" in missing.stderr
+    assert run("fig1b", "--quick", "--only", "data", "--out", tmp_path).returncode == 0
+    assert (tmp_path / "data" / "fig1b.csv").exists()
+    assert not (tmp_path / "fig1b.png").exists()
+    assert run("fig1b", "--quick", "--only", "figures", "--out", tmp_path).returncode == 0
+    assert (tmp_path / "fig1b.png").read_bytes() == (quick / "fig1b.png").read_bytes()
+    assert not (tmp_path / "report.html").exists()
+    assert run("fig1b", "--quick", "--only", "report", "--out", tmp_path).returncode == 0
+    assert (tmp_path / "report.html").read_text().count("<img") == 1
+    other = run("fig1b", "--quick", "--seed", "1", "--only", "figures", "--out", tmp_path)
+    assert other.returncode == 2
+    assert "has not been computed with these settings" in other.stderr
+
+
+def test_killed_and_resumed_is_the_same_to_the_bit(tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert run("fig1b", *SMALL, "--out", whole, "--workers", "1").returncode == 0
+    for how_many in (2, 9):
+        process = subprocess.Popen(
+            command("fig1b", *SMALL, "--out", broken), stdout=subprocess.DEVNULL, start_new_session=True
+        )
+        results = broken / "store" / "results"
+        while process.poll() is None and len(list(results.rglob("*.npz"))) < how_many:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        deadline = time.monotonic() + 20
+        while subprocess.run(["pgrep", "-g", str(process.pid)], stdout=subprocess.DEVNULL).returncode == 0:
+            assert time.monotonic() < deadline, "the workers must end by themselves"
+            time.sleep(0.1)
+        assert not (broken / "report.html").exists()
+    kept = {path: path.stat().st_mtime_ns for path in results.rglob("*.npz")}
+    assert kept
+    assert run("fig1b", *SMALL, "--out", broken).returncode == 0
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
+    assert contents(broken) == contents(whole)
+    assert len(contents(whole)) > 20
+
+
+def test_an_interrupt_says_that_work_is_kept(tmp_path):
+    process = subprocess.Popen(command("fig1b", *SMALL, "--out", tmp_path), stdout=subprocess.PIPE, text=True)
+    while process.poll() is None and not list((tmp_path / "store").rglob("*.npz")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "what is done is kept" in text
+    assert list((tmp_path / "store").rglob("*.npz"))
+
+
+def test_two_runs_on_one_folder(tmp_path):
+    both = [
+        subprocess.Popen(command("fig2a", *SMALL, "--out", tmp_path), stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    texts = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sum("waiting for another run" in text for text in texts) <= 1
+    assert sum("fig2a was done before" in text for text in texts) == 1
+
+
+def test_a_damaged_store_is_refused(finished):
+    result = next((finished / "store" / "results").rglob("*.npz"))
+    result.write_bytes(result.read_bytes()[:100])
+    done = run("--quick", "--out", finished)
+    assert done.returncode == 2
+    assert result.name in done.stderr
+    assert "is damaged" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_foreign_store_is_refused(tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "thesis.tex").write_text("mine")
+    done = run("fig2a", "--quick", "--out", tmp_path)
+    assert done.returncode == 2
+    assert f"{tmp_path / 'store'} is not a store of limitlaw" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, hint",
+    [
+        (["fig1z"], "figure='fig1z': there is no such figure; use one of 'fig1a'"),
+        (["--trials", "1"], "trials=1: must be at least 2"),
+        (["--samples", "3"], "samples=3: must be at least 100"),
+        (["--seed", "-1"], "seed=-1"),
+        (["--tokens", "1"], "tokens=1"),
+        (["--only", "plots"], "--only='plots'"),
+        (["--out", "/proc/nowhere"], "/proc/nowhere: No such file or directory; choose another folder"),
+        (["--out", "/dev/null/x"], "Not a directory; choose another folder"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(arguments, hint, capsys, monkeypatch):
+    import limitlaw.cli
+
+    monkeypatch.setattr(sys, "argv", ["limitlaw", "reproduce", *arguments])
+    monkeypatch.setattr(limitlaw.cli.os, "_exit", sys.exit)
+    with pytest.raises(SystemExit) as error:
+        limitlaw.cli.main()
+    assert error.value.code in (1, 2)
+    text = capsys.readouterr().err
+    assert hint in text
+    assert len(text.strip().splitlines()) == 1
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
+    import limitlaw.cli
+    import limitlaw.runs._store as store
+
+    def full(file, **arrays):
+        raise OSError(28, os.strerror(28), str(tmp_path))
+
+    monkeypatch.setattr(store.np, "savez", full)
+    monkeypatch.setattr(
+        sys, "argv", ["limitlaw", "reproduce", "fig2a", *SMALL, "--out", str(tmp_path), "--workers", "1"]
+    )
+    monkeypatch.setattr(limitlaw.cli.os, "_exit", sys.exit)
+    with pytest.raises(SystemExit):
+        limitlaw.cli.main()
+    assert "No space left on device; free some space and run the same command again" in capsys.readouterr().err
+    assert not list(Path(tmp_path).rglob("*.part-*"))
+
+
+def test_help_names_the_steps():
+    assert "--quick" in CliRunner().invoke(app, ["reproduce", "--help"], env={"COLUMNS": "200"}).output

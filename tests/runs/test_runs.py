@@ -1,0 +1,154 @@
+import json
+import os
+
+import numpy as np
+import pytest
+
+from limitlaw.runs import Store, StoreError, Task, TaskError, complete, replacing, with_needs
+
+
+def numbers(*, count, seed=0):
+    return {"numbers": np.random.default_rng(seed).normal(size=count)}
+
+
+def total(*parts, power):
+    return {"total": np.array(sum((part["numbers"] ** power).sum() for part in parts))}
+
+
+def fails(*, how):
+    raise {"value": ValueError, "disk": lambda text: OSError(28, text)}[how]("on purpose")
+
+
+def chain(power=2, seeds=(0, 1)):
+    needs = tuple(Task(f"numbers {seed}", numbers, {"count": 5, "seed": seed}) for seed in seeds)
+    return Task("total", total, {"power": power}, needs=needs)
+
+
+def test_a_key_is_all_that_a_result_depends_on():
+    assert chain().key == chain().key
+    others = [chain(power=3), chain(seeds=(0, 2)), chain(seeds=(1, 0)), Task("total", numbers, {"power": 2})]
+    assert len({chain().key, *(task.key for task in others)}) == 5
+    assert Task("another name", numbers, {"count": 5, "seed": 0}, cost=7).key == chain().needs[0].key
+
+
+def test_a_key_changes_with_the_code(monkeypatch):
+    from limitlaw.runs import _task
+
+    before = chain().key
+    monkeypatch.setattr(_task, "code_version", lambda *paths: "other code")
+    assert chain().key != before
+
+
+def test_needs_come_first_and_once():
+    one = chain()
+    ordered = with_needs([one, one.needs[1], chain(power=3)])
+    assert [task.name for task in ordered] == ["numbers 0", "numbers 1", "total", "total"]
+
+
+def test_results_are_computed_once_and_in_order(tmp_path):
+    store = Store(tmp_path / "store")
+    names = [task.name for task in complete([chain()], store)]
+    assert names == ["numbers 0", "numbers 1", "total"]
+    truth = sum((np.random.default_rng(seed).normal(size=5) ** 2).sum() for seed in (0, 1))
+    assert store.load(chain())["total"] == truth
+    stamps = {path: path.stat().st_mtime_ns for path in store.results.rglob("*.npz")}
+    assert [task.name for task in complete([chain()], store)] == names
+    assert stamps == {path: path.stat().st_mtime_ns for path in store.results.rglob("*.npz")}
+    assert len(stamps) == 3
+    record = json.loads(store.path(chain().key).with_suffix(".json").read_text())
+    assert record["settings"] == {"power": 2}
+    assert record["needs"] == [task.key for task in chain().needs]
+
+
+def test_a_failure_stops_what_needs_it_and_nothing_else(tmp_path):
+    store = Store(tmp_path / "store")
+    bad = Task("bad", fails, {"how": "value"})
+    done = []
+    with pytest.raises(TaskError, match=r"bad failed: on purpose \(settings: \{'how': 'value'\}\)"):
+        done.extend(task.name for task in complete([Task("lost", total, {"power": 1}, needs=(bad,)), chain()], store))
+    assert done == ["numbers 0", "numbers 1", "total"]
+
+
+def test_a_full_disk_stops_everything(tmp_path):
+    store = Store(tmp_path / "store")
+    with pytest.raises(OSError, match="on purpose"):
+        list(complete([Task("full", fails, {"how": "disk"}), chain()], store))
+    assert not store.has(chain())
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "emptied"])
+def test_a_damaged_result_is_refused_by_name(tmp_path, harm):
+    store = Store(tmp_path / "store")
+    list(complete([chain()], store))
+    path = store.path(chain().needs[0].key)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle] ^= 0xFF
+    path.write_bytes({"cut": content[:middle], "changed": content, "emptied": b""}[harm])
+    with pytest.raises(StoreError, match=f"{path.name}.*numbers 0.*delete it"):
+        list(complete([chain()], store))
+    path.unlink()
+    assert len(list(complete([chain()], store))) == 3
+
+
+@pytest.mark.parametrize(
+    "mark, reason",
+    [
+        (None, "is not a store of limitlaw"),
+        ("{", "is damaged"),
+        ('{"store": "limitlaw", "format": 99}', "has format 99"),
+        ('{"other": 1}', "is damaged"),
+    ],
+)
+def test_a_foreign_store_is_refused_and_left_alone(tmp_path, mark, reason):
+    folder = tmp_path / "store"
+    folder.mkdir()
+    (folder / "precious.txt").write_text("mine")
+    if mark is not None:
+        (folder / "limitlaw-store.json").write_text(mark)
+    before = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(StoreError, match=reason):
+        Store(folder)
+    assert [(folder / name).exists() for name in before] == [True] * len(before)
+    assert (folder / "precious.txt").read_text() == "mine"
+
+
+def test_what_goes_wrong_while_writing_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def write_half():
+        with replacing(path) as part:
+            part.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_parts_of_killed_runs_are_removed(tmp_path):
+    store = Store(tmp_path / "store")
+    left = store.results / "ab"
+    left.mkdir()
+    (left / "x.npz.part-123").write_text("half")
+    with store.locked():
+        assert not list(left.iterdir())
+
+
+def test_one_run_at_a_time(tmp_path):
+    """A second process gets the store when the first lets go of it, and says that it waits."""
+    store = Store(tmp_path / "store")
+    ready, said = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        with store.locked():
+            os.write(ready[1], b"x")
+            os.read(said[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    waited = []
+    with store.locked(lambda: (waited.append(1), os.write(said[1], b"x"))):
+        assert os.waitpid(child, 0)[1] == 0
+    assert waited == [1]
