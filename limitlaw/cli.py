@@ -36,7 +36,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, data and report.")] = Path("out"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="3 trials of 5,000 networks: every figure in seconds.")
+        bool, typer.Option("--quick", help="3 trials of 5,000 networks, figure 4 with 8 tokens: a first look.")
     ] = False,
     trials: Annotated[int | None, typer.Option(help="Trials of every experiment (10).", show_default=False)] = None,
     samples: Annotated[
@@ -79,6 +79,14 @@ def reproduce(
         )
         sys.stdout.flush()
         os._exit(130)  # at once: threads may be in the middle of a long computation
+    if work.costs is not None:
+        from rich import box
+        from rich.table import Table
+
+        table = Table(*work.costs.header, box=box.SIMPLE_HEAD, pad_edge=False)
+        for row in work.costs.rows:
+            table.add_row(*row)
+        console.print(table)
     last = work.written[-1] if work.written else out
     console.print(
         f"{'wrote ' if work.written else 'nothing to do in '}{last} in {time.perf_counter() - start:.1f} s",

@@ -16,7 +16,7 @@ from ._style import COLOURS, LIMIT, powers_of_ten, style, two_panels
 if TYPE_CHECKING:
     import xarray as xr
 
-_BINS = 60
+_BINS = 100
 _SMALLEST_DENSITY = 3e-5
 _MOMENT = ("value", "stderr", "dof")
 
@@ -146,8 +146,8 @@ class DensityFigure(Figure):
         text = (
             f"The excess kurtosis is {first} at {labels[0]} and {last} at {labels[-1]}; in the limit it is "
             + (f"{limits[0]:.4f}" if np.ptp(limits) < 1e-9 else " and ".join(f"{k:.4f}" for k in limits))
-            + ", not 0: the limit is a mixture, not a Gaussian. The curves coincide in the body; what is left of the width shows in "
-            "the tails, where the exact densities are drawn on a logarithmic scale."
+            + ", not 0: the limit is a mixture, not a Gaussian. In the body the histograms are close to the limit; what is left of the width "
+            "shows in the tails, where the exact densities are drawn on a logarithmic scale."
         )
         if "fixed_density" in data:
             kept = [float(estimate(row)) for row in data["fixed_kurtosis"]]

@@ -138,7 +138,7 @@ class DivergenceFigure(Figure):
         if fit is not None:
             line = np.geomspace(x[0], x[-1], 100)
             low, high = fit.exponent.interval()
-            slope = f"{-float(fit.exponent):.2f}" + (f" ± {(high - low) / 2:.2f}" if np.isfinite(high - low) else "")
+            slope = f"−{float(fit.exponent):.2f}" + (f" ± {(high - low) / 2:.2f}" if np.isfinite(high - low) else "")
             axes.plot(line, fit(line), color=COLOURS[0], linewidth=1, label=f"fit, slope {slope}")
         if "kl_fixed" in data:
             _points(

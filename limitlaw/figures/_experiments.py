@@ -116,7 +116,7 @@ class Experiment:
             f"{self.name}, {point.label}: the paper's estimator",
             _measure.kde,
             {"seed": self._seed("theory", point, limit.layers[0])},
-            needs=(self._limit(limit), *self.outputs[index]),
+            needs=(self._quantiles(limit), *self.outputs[index]),
             cost=self.settings.trials * 0.02,
         )
 
@@ -135,7 +135,7 @@ class Experiment:
             f"{self.name}, {limit.layers[0]}: floor of the paper's estimator",
             _measure.floor,
             {"samples": self.samples, "pairs": self.settings.trials, "seed": self._seed("floor", limit.layers[0])},
-            needs=(self._limit(limit),),
+            needs=(self._quantiles(limit),),
             cost=self.settings.trials * 0.03,
         )
 
@@ -187,6 +187,9 @@ class Experiment:
             cost=0.1,
         )
 
+    def _quantiles(self, network: Network) -> Task:
+        return Task(f"quantiles of {network}", _measure.quantiles, {}, needs=(self._limit(network),), cost=0.1)
+
     def _limit(self, network: Network) -> Task:
         cost = 0.1 if network.tokens <= 5 else 1.5
         return Task(f"limit of {network}", _measure.limit, {"network": as_plain(network)}, cost=cost)
@@ -212,7 +215,7 @@ Design = Callable[[Settings], Experiment]
 
 def _draws(point: Point, settings: Settings) -> int:
     """Draws behind an exact law: as many as the settings allow, fewer where one is expensive."""
-    affordable = max(2**25 // point.numbers, 2**17)
+    affordable = max(2**25 // point.numbers, 2**16)
     return min(settings.draws, 2 ** int(np.log2(affordable)))
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SCALES = ("sqrt", "linear")
 _NAMES = {"sqrt": "1/√n", "linear": "1/n"}
 _BINS = 60
+_HEADROOM = 1.45  # for the legend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +90,12 @@ class ScoreFigure(Figure):
                 if scale == _NAMES["sqrt"]:
                     axes.plot(grid, data["limit_density"], "--", color=LIMIT, linewidth=1, label="limit, N(0, 1)")
                 else:
-                    axes.axvline(0, linestyle="--", color=LIMIT, linewidth=1, label="limit, the constant 0")
+                    axes.axvline(
+                        0, ymax=1 / _HEADROOM, linestyle="--", color=LIMIT, linewidth=1, label="limit, the constant 0"
+                    )
                 axes.set_xlabel(f"score p₁₁, scaled by {scale}")
                 axes.set_ylabel("density")
-                axes.set_ylim(0, 1.45 * float(at["density"].max()))
+                axes.set_ylim(0, _HEADROOM * float(at["density"].max()))
                 axes.legend(loc="upper right")
         return figure
 

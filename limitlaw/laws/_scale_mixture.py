@@ -16,6 +16,7 @@ from ._law import Law, checked_moment, shape_of
 
 _METHODS = ("auto", "mixture", "fourier")
 _SQUARE_OVERFLOWS = 1e150
+_FEW_ROWS = 16
 _CHUNK = 64  # points evaluated at once: their kernels against all atoms stay in a core's cache
 
 
@@ -111,10 +112,14 @@ class ScaleMixture(Law):
 
     @functools.cached_property
     def _fourier(self) -> TiltedFourier:
-        return TiltedFourier(self.atoms.values, self.atoms.weights[None], self.copies)
+        """For the law; and for the law with batches left out too, if there are so few that they cost next to nothing."""
+        few = self.atoms.left_out if len(self.atoms.left_out) <= _FEW_ROWS else self.atoms.left_out[:0]
+        return TiltedFourier(self.atoms.values, np.vstack([self.atoms.weights, few]), self.copies)
 
     @functools.cached_property
     def _fourier_left_out(self) -> TiltedFourier:
+        if len(self.atoms.left_out) <= _FEW_ROWS:
+            return self._fourier
         return TiltedFourier(self.atoms.values, np.vstack([self.atoms.weights, self.atoms.left_out]), self.copies)
 
     def mean(self) -> Estimate:

@@ -17,18 +17,10 @@ img { width: 100%; height: auto; background: #fff; border-radius: 4px; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; margin: 0.8rem 0; }
 th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #8884; }
-th { vertical-align: bottom; } th:first-child, td:first-child { text-align: left; }
-.card td { text-align: left; vertical-align: top; } .card td:first-child { font-weight: 600; width: 14rem; }
+th { vertical-align: bottom; } th:first-child, td:first-child { text-align: left; white-space: nowrap; }
+.card td { text-align: left; vertical-align: top; } .card td:first-child { font-weight: 600; }
 .small { font-size: 0.85rem; opacity: 0.8; } pre { overflow-x: auto; font-size: 0.8rem; }
 """
-
-# CPU time of the authors' published scripts, measured per sample on one core and multiplied by the paper's counts.
-AUTHORS_CORE_HOURS = {
-    "figures 1 and 2b": 189.4,
-    "figure 2a": 0.09,
-    "figure 3": 20.7,
-    "figure 5": 66.0,
-}
 
 _DEPARTURES = (
     "The authors' scripts draw one sample of the limit and reuse it for every width and trial, so their points share its error. Here each width and trial has a fresh one.",
@@ -50,9 +42,9 @@ class Section:
     seconds: float
 
 
-def page(sections: list[Section], settings: Settings, made: Provenance, seconds: float) -> str:
+def page(sections: list[Section], settings: Settings, made: Provenance, seconds: float, costs: Table) -> str:
     """The report as HTML, pictures included."""
-    parts = [_head(sections, settings, made, seconds)]
+    parts = [_head(sections, settings, made, seconds, costs)]
     parts += [_section(section, settings, made) for section in sections]
     parts.append("<h2>Where this departs from the published scripts</h2>\n<ul>")
     parts += [f"<li>{escape(text)}</li>" for text in _DEPARTURES]
@@ -78,16 +70,9 @@ def html_table(table: Table) -> str:
     return f'<div class="scroll"><table>\n<tr>{head}</tr>\n{rows}\n</table></div>'
 
 
-def _head(sections: list[Section], settings: Settings, made: Provenance, seconds: float) -> str:
+def _head(sections: list[Section], settings: Settings, made: Provenance, seconds: float, costs: Table) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     samples = f"{settings.samples:,}" if settings.samples else "50,000 (100,000 for ReLU)"
-    costs = Table(
-        ("experiment", "the authors' scripts, core-hours"),
-        (
-            *((name, f"{hours:g}") for name, hours in AUTHORS_CORE_HOURS.items()),
-            ("all", f"{sum(AUTHORS_CORE_HOURS.values()):.0f}"),
-        ),
-    )
     links = ", ".join(f'<a href="#{s.figure.name}">{escape(s.figure.name)}</a>' for s in sections)
     return f"""<h1>Infinite-width limit of a single attention layer, reproduced</h1>
 <p>Sakai, Karakida and Imaizumi (NeurIPS 2025, arXiv 2506.00846) show that the output of an attention layer at the usual 1/√n scaling tends to a
@@ -95,7 +80,7 @@ mixture of Gaussians over random scores. Below are their figures, each beside wh
 <p>This run took <strong>{seconds:.0f} s</strong> of wall time (what an earlier run had left was not computed again); {settings.trials} trials of {samples} networks, seed {settings.seed}.
 Figures: {links}.</p>
 <p class="small">{escape(made.date)}; {escape(made.hardware)}; {escape(made.system)}; {escape(versions)}; commit {escape(made.commit)}.</p>
-<p>For comparison, the published scripts at the same counts (CPU time per sample, measured on one core, times the number of samples; figure 4 is not among them):</p>
+<p>What it costs, beside the published scripts at the paper's counts (CPU time per sample, measured on one core, times the number of samples):</p>
 {html_table(costs)}"""
 
 

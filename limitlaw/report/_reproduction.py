@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..figures import FIGURES, Figure, Settings, save
+from ..figures import FIGURES, Figure, Settings, Table, save
 from ..runs import Progress, Store, StoreError, Task, code_version, complete, replacing, with_needs
+from ._costs import costs
 from ._page import Section, page
 from ._provenance import Provenance
 
@@ -31,6 +32,7 @@ class Reproduction:
     only: str | None = None
     workers: int = 1
     written: list[Path] = field(default_factory=list, init=False)
+    costs: Table | None = field(default=None, init=False)
     _last: tuple[str, Any] | None = field(default=None, init=False)
 
     def run(self, progress: Callable[[dict[str, list[Task]]], Progress], waiting: Callable[[], None]) -> None:
@@ -119,9 +121,11 @@ class Reproduction:
             raise StoreError(
                 f"--only report: {sorted(missing)[0]} has not been drawn with these settings in {self.out}; run without --only first."
             )
+        shown = tuple(section.figure.name for section in sections)
+        self.costs = costs(self.settings, shown, store.seconds, seconds)
         path = self.out / "report.html"
         with replacing(path) as part:
-            part.write_text(page(sections, self.settings, Provenance.here(), seconds), encoding="utf-8")
+            part.write_text(page(sections, self.settings, Provenance.here(), seconds, self.costs), encoding="utf-8")
         self.written.append(path)
 
     def _dataset(self, figure: Figure, store: Store) -> Any:

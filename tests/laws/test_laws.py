@@ -347,17 +347,17 @@ def test_refusals(bad, match):
         bad()
 
 
-@pytest.mark.parametrize("rare", [1e-3, 1e-6, 1e-10])
-@pytest.mark.parametrize("copies", [2, 3, 5])
-def test_rare_large_variances(rare, copies):
-    """A tilt that has to choose between two far-apart variances; in closed form the average of copies is binomial."""
-    small, large = 0.05, 2.0
-    law = ScaleMixture([small, large], weights=[1 - rare, rare], copies=copies, method="fourier")
-    k = np.arange(copies + 1)
-    weights, variances = scipy.stats.binom.pmf(k, copies, rare), (k * large + (copies - k) * small) / copies
-    x = np.linspace(0, 40 * float(law.std()), 801)
-    exponents = -(x[:, None] ** 2) / (2 * variances) - np.log(2 * np.pi * variances) / 2 + np.log(weights)
-    truth = scipy.special.logsumexp(exponents, axis=1)
-    assert np.abs(law.logpdf(x) - truth).max() < 1e-9
-    tails = scipy.special.logsumexp(np.log(weights) + scipy.stats.norm.logsf(x[:, None] / np.sqrt(variances)), axis=1)
-    assert np.abs(law.logccdf(x) - tails).max() < 1e-9
+@pytest.mark.parametrize("rate", [20, 30, 40])
+@pytest.mark.parametrize("count", [3, 9, 21, 41])
+def test_likely_small_variances_and_rare_large_ones(count, rate):
+    """The tilt leaps from the likely to the rare ones, where Newton's method would cycle; two copies are a double sum."""
+    values = np.linspace(0.05, 0.9, count)
+    weights = np.exp(-rate * values) / np.exp(-rate * values).sum()
+    law = ScaleMixture(values, weights=weights, copies=2, method="fourier")
+    variances = np.add.outer(values, values).ravel() / 2
+    log_weights = np.add.outer(np.log(weights), np.log(weights)).ravel()
+    x = np.linspace(0, 50 * float(law.std()), 301)[:, None]
+    densities = log_weights - x**2 / (2 * variances) - np.log(2 * np.pi * variances) / 2
+    assert np.abs(law.logpdf(x[:, 0]) - scipy.special.logsumexp(densities, axis=1)).max() < 1e-10
+    tails = log_weights + scipy.stats.norm.logsf(x / np.sqrt(variances))
+    assert np.abs(law.logccdf(x[:, 0]) - scipy.special.logsumexp(tails, axis=1)).max() < 1e-10

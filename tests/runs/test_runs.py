@@ -1,5 +1,6 @@
 import json
-import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -140,15 +141,25 @@ def test_parts_of_killed_runs_are_removed(tmp_path):
 def test_one_run_at_a_time(tmp_path):
     """A second process gets the store when the first lets go of it, and says that it waits."""
     store = Store(tmp_path / "store")
-    ready, said = os.pipe(), os.pipe()
-    child = os.fork()
-    if not child:
-        with store.locked():
-            os.write(ready[1], b"x")
-            os.read(said[0], 1)
-        os._exit(0)
-    os.read(ready[0], 1)
-    waited = []
-    with store.locked(lambda: (waited.append(1), os.write(said[1], b"x"))):
-        assert os.waitpid(child, 0)[1] == 0
-    assert waited == [1]
+    program = (
+        f"from limitlaw.runs import Store\n"
+        f"with Store({str(store.folder)!r}).locked():\n"
+        f"    print('held', flush=True)\n"
+        f"    input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == "held\n"
+        waited = []
+
+        def let_go():
+            waited.append(other.poll())
+            other.stdin.write("\n")
+            other.stdin.flush()
+
+        with store.locked(let_go):
+            assert waited == [None]
+            assert other.wait() == 0

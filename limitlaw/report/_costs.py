@@ -1,0 +1,32 @@
+"""What the figures cost, here and in the published scripts."""
+
+from collections.abc import Callable
+
+from ..figures import FIGURES, Settings, Table
+from ..runs import Task, with_needs
+
+# CPU time of the authors' scripts: measured per sample on one core, times the paper's counts. Figure 4 is not among them.
+_EXPERIMENTS: dict[str, tuple[tuple[str, ...], float | None]] = {
+    "figures 1 and 2b": (("fig1a", "fig1b", "fig2b", "heads_limit", "heads_gaussian"), 189.4),
+    "figure 2a": (("fig2a",), 0.09),
+    "figure 3": (("fig3a", "fig3b"), 20.7),
+    "figure 4": (("fig4a", "fig4b"), None),
+    "figure 5": (("fig5a", "fig5b"), 66.0),
+}
+
+
+def costs(settings: Settings, names: tuple[str, ...], seconds: Callable[[Task], float], wall: float) -> Table:
+    """Seconds of work behind each experiment of which figures are shown, beside the core-hours of the published scripts."""
+    rows, total = [], 0.0
+    for experiment, (figures, hours) in _EXPERIMENTS.items():
+        shown = [name for name in figures if name in names]
+        if not shown:
+            continue
+        tasks = with_needs([task for name in shown for task in FIGURES[name].tasks(settings)])
+        work = sum(map(seconds, tasks))
+        total += hours or 0.0
+        rows.append(
+            (experiment, "not published" if hours is None else f"{hours:g} core-hours", f"{work:.1f} core-seconds")
+        )
+    rows.append(("all", f"{total:.0f} core-hours", f"{wall:.0f} s of wall time"))
+    return Table(("", "the authors' scripts", "limitlaw reproduce"), tuple(rows))
