@@ -5,6 +5,7 @@ import pytest
 import scipy.integrate
 import scipy.stats
 from hypothesis import given, settings, strategies as st
+from same_law import some_at_length
 
 import limitlaw as ll
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, ScaleMixture
@@ -151,7 +152,7 @@ TARGET = Gaussian(var=1.0)
 TRUTHS = {name: float(metric(exact(), TARGET)) for name, metric in METRICS.items()}
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", some_at_length(METRICS, ["kl", "tv", "ks", "energy"]))
 def test_stated_errors_of_distances(name):
     """Over 30 laws made of 4,000 draws: the z-scores have mean 0 and variance 1."""
     z = np.array([METRICS[name](drawn(4000, seed), TARGET).z(TRUTHS[name]) for seed in range(30)])

@@ -113,7 +113,7 @@ POWERFUL = {
 }
 
 
-@pytest.mark.parametrize("name", some_at_length(POWERFUL, ["paper", "tied", "narrower than the tokens"]))
+@pytest.mark.parametrize("name", some_at_length(POWERFUL, ["paper"]))
 def test_enough_samples_to_catch_two_percent(name):
     net, width = POWERFUL[name]
     assert_same_law(
