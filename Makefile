@@ -30,6 +30,7 @@ test-full: setup
 bench: setup
 	$(BIN)/python benchmarks/gram_against_dense.py
 	$(BIN)/python benchmarks/laws_and_distances.py
+	$(BIN)/python benchmarks/reproduction.py
 
 clean:
 	rm -rf $(VENV) out

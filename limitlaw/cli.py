@@ -54,6 +54,7 @@ def reproduce(
 
     from . import _arguments
     from .figures import FIGURES, Settings
+    from .numerics import available_cores
     from .report import Reproduction
     from .runs import Progress
 
@@ -67,7 +68,7 @@ def reproduce(
     for name in names:
         _arguments.one_of("figure", name, FIGURES)
     console = Console()
-    work = Reproduction(out, settings, names, only, workers or os.cpu_count() or 1)
+    work = Reproduction(out, settings, names, only, workers or available_cores())
     try:
         work.run(
             lambda jobs: Progress(jobs, console),

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _BINS = 100
 _SMALLEST_DENSITY = 3e-5
-_MOMENT = ("value", "stderr", "dof")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +57,8 @@ class DensityFigure(Figure):
             laws["fixed"] = [load(experiment.fixed_limits[i]) for i in indices]
         data = xr.Dataset(
             coords={
-                "point": [point.label for point in points],
-                "width": ("point", [point.width for point in points]),
-                "heads": ("point", [point.heads for point in points]),
-                "tokens": ("point", [point.tokens for point in points]),
-                "trial": np.arange(1, settings.trials + 1),
+                **experiment.coordinates(points),
                 "y": ("y", experiment.grid, {"long_name": "output of token 1, coordinate 1"}),
-                "statistic": list(_MOMENT),
             },
             attrs={"samples": experiment.samples, "activation": str(points[0].activation)},
         )

@@ -60,14 +60,7 @@ class DivergenceFigure(Figure):
         )
         exact = [load(task) for task in experiment.exact]
         data = xr.Dataset(
-            coords={
-                "point": [point.label for point in points],
-                "width": ("point", [point.width for point in points]),
-                "heads": ("point", [point.heads for point in points]),
-                "tokens": ("point", [point.tokens for point in points]),
-                "trial": np.arange(1, settings.trials + 1),
-                "statistic": ["value", "stderr", "dof"],
-            },
+            coords=experiment.coordinates(points),
             attrs={
                 "samples": experiment.samples,
                 "activation": str(points[0].activation),

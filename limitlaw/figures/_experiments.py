@@ -4,7 +4,7 @@ Section 5 of Sakai, Karakida and Imaizumi (2025): tokens `phi(W_i h)`, all stds 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import inf
@@ -193,6 +193,17 @@ class Experiment:
     def _limit(self, network: Network) -> Task:
         cost = 0.1 if network.tokens <= 5 else 1.5
         return Task(f"limit of {network}", _measure.limit, {"network": as_plain(network)}, cost=cost)
+
+    def coordinates(self, points: Sequence[Point]) -> dict[str, Any]:
+        """Labels of points, trials and estimates, for labelled arrays."""
+        return {
+            "point": [point.label for point in points],
+            "width": ("point", [point.width for point in points]),
+            "heads": ("point", [point.heads for point in points]),
+            "tokens": ("point", [point.tokens for point in points]),
+            "trial": np.arange(1, self.settings.trials + 1),
+            "statistic": ["value", "stderr", "dof"],
+        }
 
     @property
     def grid(self) -> np.ndarray:

@@ -345,7 +345,7 @@ def _block_size(net: Any, width: int | float, observe: str) -> int:
     heads = [layer.heads for layer in net.layers if isinstance(layer, Attention)]
     if jnp.inf in heads:
         return largest_power_of_two(min(16, 2**16 / s**2))
-    limits = [2**14 / max(s, 8), 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
+    limits = [2**16 / max(s, 8), 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
     if observe == "scores":
         limits.append(2**22 / (s**2 * heads[-1]))
     if isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and width < jnp.inf:

@@ -8,6 +8,7 @@ from ._bartlett import bartlett as bartlett, bartlett_normals as bartlett_normal
 from ._blocks import (
     DEFAULT_MEMORY as DEFAULT_MEMORY,
     Block as Block,
+    available_cores as available_cores,
     draw_blocks as draw_blocks,
     largest_power_of_two as largest_power_of_two,
     seed_key as seed_key,

@@ -86,7 +86,7 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
             f"Draw fewer samples at a time, or raise max_memory."
         )
     blocks = -(-samples // block.size)
-    threads = min(_cores(), blocks, (max_memory - samples * per_draw) // max(block.memory, 1))
+    threads = min(available_cores(), blocks, (max_memory - samples * per_draw) // max(block.memory, 1))
     out = np.empty((samples, *shape.shape[1:]), shape.dtype)
 
     def compute(i: int) -> None:
@@ -104,8 +104,15 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
     return out
 
 
-def _cores() -> int:
-    """How many this process may use."""
+def available_cores() -> int:
+    """How many cores this process may use.
+
+    !!! Example
+
+        >>> from limitlaw.numerics import available_cores
+        >>> available_cores() >= 1
+        True
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

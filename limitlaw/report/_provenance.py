@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import jax
+
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "matplotlib", "xarray", "zarr")
 
 
@@ -55,7 +57,8 @@ def _hardware() -> str:
         memory = f", {int(total.split()[1]) / 2**20:.0f} GiB of memory"
     except (OSError, StopIteration):
         pass
-    return f"{model}, {os.cpu_count()} cores{memory}, no accelerator"
+    others = sorted({device.device_kind for device in jax.devices() if device.platform != "cpu"})
+    return f"{model}, {os.cpu_count()} cores{memory}, {' and '.join(others) or 'no accelerator'}"
 
 
 def _commit() -> str:

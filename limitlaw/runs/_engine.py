@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
@@ -111,10 +112,10 @@ class _Engine(Protocol):
 
 
 class _Here:
-    """This process."""
+    """This process, on a thread of its own: a wait can be interrupted, a computation cannot."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._task = store, None
+        self._store, self._task, self._thread = store, None, ThreadPoolExecutor(1)
 
     @property
     def busy(self) -> bool:
@@ -127,9 +128,10 @@ class _Here:
     def finished(self) -> Iterator[tuple[Task, BaseException | None]]:
         task, self._task = self._task, None
         if task is not None:
-            yield task, compute(task, self._store)
+            yield task, self._thread.submit(compute, task, self._store).result()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class _Processes:
