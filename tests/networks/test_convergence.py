@@ -36,7 +36,7 @@ def test_gram_fluctuations_fall_like_the_square_root_of_the_width(activation):
 def test_variance_and_kurtosis_approach_the_limit_like_one_over_the_width(options):
     net = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2, **options))
     limit = net.law(token=2)
-    laws = [net.law(width=int(n), token=2, samples=2**19, seed=int(n)) for n in WIDTHS[1:5]]
+    laws = [net.law(width=int(n), token=2, samples=2**20, seed=int(n)) for n in WIDTHS[1:5]]
     for moment, tolerance in ((lambda law: law.var(), 0.12), (lambda law: law.kurtosis(), 0.05)):
         gaps = [abs(moment(law) - moment(limit)) for law in laws]
         stderrs = [np.hypot(moment(law).stderr, moment(limit).stderr) for law in laws]
