@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..figures import FIGURES, Figure, Settings, Table, save
-from ..runs import Progress, Store, StoreError, Task, code_version, complete, replacing, with_needs
+from ..runs import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
 from ._costs import costs
 from ._page import Section, page
 from ._provenance import Provenance
@@ -40,6 +40,7 @@ class Reproduction:
         start = time.perf_counter()
         store = Store(self.out / "store")
         with store.locked(waiting):
+            remove_parts(self.out, self.out / "data", store.folder, store.folder / "made")
             if self.only in (None, "data"):
                 self._compute(store, progress)
             elif self.only == "figures":

@@ -83,8 +83,7 @@ class Store:
                     with contextlib.suppress(BlockingIOError):
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         break
-            for left in self.folder.rglob("*.part-*"):  # of runs that were killed
-                left.unlink()
+            remove_parts(self.results, *self.results.iterdir())
             yield
 
     def path(self, key: str) -> Path:
@@ -136,6 +135,16 @@ class Store:
             return json.loads(self.path(task.key).with_suffix(".json").read_text())
         except (OSError, ValueError):
             return {}
+
+
+def remove_parts(*folders: Path) -> None:
+    """Remove what runs that were killed had begun to write into these folders with `replacing`."""
+    for folder in folders:
+        for left in folder.glob("*.part-*"):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
 
 
 @contextlib.contextmanager

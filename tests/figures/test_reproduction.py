@@ -192,8 +192,11 @@ def test_a_picture_that_was_spoilt_is_drawn_again(finished):
     picture = finished / "fig2a.png"
     whole = picture.read_bytes()
     picture.write_bytes(b"")
+    for begun in (finished / "fig2a.png.part-1", finished / "data" / "fig2a.zarr.part-1" / "score"):
+        begun.mkdir(parents=True)  # left by runs that were killed
     assert run("fig2a", "--quick", "--out", finished).returncode == 0
     assert picture.read_bytes() == whole
+    assert not list(finished.rglob("*.part-*"))
 
 
 def test_steps_can_be_taken_one_by_one(quick, tmp_path):
