@@ -191,8 +191,9 @@ class Experiment:
         return Task(f"quantiles of {network}", _measure.quantiles, {}, needs=(self._limit(network),), cost=0.1)
 
     def _limit(self, network: Network) -> Task:
-        cost = 0.1 if network.tokens <= 5 else 1.5
-        return Task(f"limit of {network}", _measure.limit, {"network": as_plain(network)}, cost=cost)
+        cost = 0.1 if network.tokens <= 5 else 0.1 + self.settings.draws * 3e-6
+        settings = {"network": as_plain(network), "samples": 4 * self.settings.draws}
+        return Task(f"limit of {network}", _measure.limit, settings, cost=cost)
 
     def coordinates(self, points: Sequence[Point]) -> dict[str, Any]:
         """Labels of points, trials and estimates, for labelled arrays."""

@@ -34,9 +34,9 @@ def scores(*, network: Plain, width: int, samples: int, draws: int, seed: int) -
     return {"score": drawn, "grid": grid, "density": law.pdf(grid), **_moments(law)}
 
 
-def limit(*, network: Plain) -> Result:
+def limit(*, network: Plain, samples: int) -> Result:
     """The exact law of token 1 at infinite width: atoms of one head's variance, and the number of heads (0 for a Gaussian)."""
-    law = from_plain(network).law(width=inf, token=0)
+    law = from_plain(network).law(width=inf, token=0, samples=samples)
     if isinstance(law, Gaussian):
         return {"variance": _as_array(law.var()), "heads": np.array(0)}
     return {

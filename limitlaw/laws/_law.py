@@ -230,7 +230,7 @@ class Law(abc.ABC):
         slope = np.exp(np.where(log_slope < 700.0, log_slope, -np.inf))
         return np.where(right, value - log_tail, log_tail - value), slope
 
-    def _solve(self, log_tail: np.ndarray, right: np.ndarray) -> np.ndarray:
+    def _solve(self, log_tail: np.ndarray, right: np.ndarray, tolerance: float = 1e-15) -> np.ndarray:
         centre, scale = float(self.mean()), float(self.std())
         if not log_tail.size:
             return np.empty(0)
@@ -242,7 +242,7 @@ class Law(abc.ABC):
             with np.errstate(divide="ignore", invalid="ignore"):
                 step = x + gap / slope
             new = np.where((step > low) & (step < high), step, (low + high) / 2)
-            done = np.abs(new - x) <= 1e-15 * (scale + np.abs(x - centre))
+            done = np.abs(new - x) <= tolerance * (scale + np.abs(x - centre))
             x = new
             if done.all():
                 break
@@ -285,11 +285,15 @@ class Law(abc.ABC):
     @functools.cached_property
     def _edges(self) -> np.ndarray:
         """Quantiles far into both tails, between which the density is smooth."""
-        tails = np.log(np.array(_TAILS))
-        left, right = self._solve(tails, np.zeros(tails.size, bool)), self._solve(tails, np.ones(tails.size, bool))
         middle = self.median()
-        distances = (_spaced(np.sort(middle - left)), _spaced(np.sort(right - middle)))
-        return np.unique(np.concatenate([middle - distances[0], [middle], middle + distances[1]]))
+        left, right = (self._distances(middle, right=side) for side in (False, True))
+        return np.unique(np.concatenate([middle - left, [middle], middle + right]))
+
+    def _distances(self, middle: float, *, right: bool) -> np.ndarray:
+        """How far those quantiles are from the middle, on one side; roughly, as nothing hangs on where panels end."""
+        tails = np.log(np.array(_TAILS))
+        quantiles = self._solve(tails, np.full(tails.size, right), tolerance=1e-6)
+        return _spaced(np.sort(np.abs(quantiles - middle)))
 
     def panels(self, *others: "Law") -> tuple[np.ndarray, np.ndarray]:
         """Nodes and weights of a Gauss rule that resolves this law and the others, from 1e-26 to 1 - 1e-26."""

@@ -134,10 +134,12 @@ class ScaleMixture(Law):
         half = order // 2
         by_row = np.array([self.atoms.moments(k) for k in range(half + 1)])  # E v_1^k
 
+        of_normal = float(factorial2(order - 1, exact=True)) if order else 1.0
+
         def value(moments: np.ndarray) -> float:
             average = _moments_of_average(moments, self.copies)
             scale = average[1] ** half if kind == "standardized" else 1.0
-            return float(factorial2(order - 1, exact=True) * average[half] / scale) if order else 1.0
+            return of_normal * average[half] / scale
 
         return jackknife(value(by_row[:, 0]), np.array([value(row) for row in by_row[:, 1:].T]))
 
@@ -219,6 +221,12 @@ class ScaleMixture(Law):
         x = np.zeros(q.size)
         x[~jump] = super()._quantiles(q[~jump], upper=upper)
         return x
+
+    @functools.cached_property
+    def _edges(self) -> np.ndarray:
+        """As for any law, by symmetry from one side."""
+        right = self._distances(0.0, right=True)
+        return np.concatenate([-right[::-1], [0.0], right])
 
     def entropy(self) -> Estimate:
         """Differential entropy, by quadrature; `-inf` if there is a point mass at 0."""

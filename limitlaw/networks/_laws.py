@@ -41,7 +41,7 @@ def gain_of(layer: Attention) -> float:
     return float(layer.value_std * layer.out_std) ** 2
 
 
-def exact_output(net: Any, token: int, seed: int, method: str) -> laws.Law | None:
+def exact_output(net: Any, token: int, seed: int, samples: int | None, method: str) -> laws.Law | None:
     """The law of a token's output at infinite width, if the last layer is the first that is random."""
     gram = fixed_gram(net, net.layers[:-1])
     if gram is None:
@@ -52,7 +52,7 @@ def exact_output(net: Any, token: int, seed: int, method: str) -> laws.Law | Non
     if not isinstance(layer, Attention):
         return None
     head_dim = layer.head_dim_at(inf)
-    atoms = attended_variance(ScoreRow(layer, gram, token, head_dim), seed).scaled(gain_of(layer))
+    atoms = attended_variance(ScoreRow(layer, gram, token, head_dim), seed, samples).scaled(gain_of(layer))
     return _mixture(atoms.times_chi_square_mean(head_dim), layer.heads, method, "limit")
 
 

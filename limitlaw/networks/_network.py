@@ -133,7 +133,7 @@ class Network(Described):
 
         - At infinite width, after one random layer, it is exact: the characteristic function is `M(t^2 / 2H)^H`, with `M` the
           Laplace transform of one head's variance, an integral over its scores by quadrature (up to four dimensions; more by
-          randomised quasi-Monte Carlo, with its error); `heads=inf` is a `Gaussian`. Neither `samples` nor `accuracy` is used.
+          randomised quasi-Monte Carlo, with its error, from `samples` points or 2^21); `heads=inf` is a `Gaussian`.
         - Elsewhere `v` is drawn (Rao-Blackwell: nothing is lost to the last Gaussian): `samples` of them, or as many as bring
           the relative standard error of `var()` to `accuracy` and that of `kurtosis()` to `10 accuracy (1 + kurtosis)`, within
           2^22 draws and about half a minute. `method="draws"` does so at infinite width too.
@@ -184,7 +184,7 @@ class Network(Described):
             tokens = self._distinct_tokens(token)
             return _laws.drawn_joint(self, tokens, width, draw, count, gaussian)
         index = _arguments.index("token", token, self.tokens, "tokens")
-        law = _laws.exact_output(self, index, seed, inner) if exact else None
+        law = _laws.exact_output(self, index, seed, count, inner) if exact else None
         return law or _laws.drawn_output(self, index, width, draw, count, accuracy, inner, gaussian)
 
     def _score_position(self, token: Any, key: Any) -> tuple[int, int, int]:

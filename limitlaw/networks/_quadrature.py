@@ -87,10 +87,10 @@ class ScoreRow:
         return np.maximum(out, 0.0)
 
 
-def attended_variance(row: ScoreRow, seed: int) -> Atoms:
+def attended_variance(row: ScoreRow, seed: int, samples: int | None = None) -> Atoms:
     """The law of `pi^T K pi` over the scores: by quadrature where that converges, else from Sobol points, with an error."""
     exact = exact_attended_variance(row)
-    return _quasi_monte_carlo(row, seed) if exact is None else exact
+    return _quasi_monte_carlo(row, seed, samples) if exact is None else exact
 
 
 def exact_attended_variance(row: ScoreRow) -> Atoms | None:
@@ -171,8 +171,9 @@ def _ball(axes: list[np.ndarray], radius: float) -> tuple[np.ndarray, np.ndarray
     return index, squared
 
 
-def _quasi_monte_carlo(row: ScoreRow, seed: int) -> Atoms:
-    points = largest_power_of_two(min(_POINTS, _MOST_COORDINATES / row.dimension))
+def _quasi_monte_carlo(row: ScoreRow, seed: int, samples: int | None) -> Atoms:
+    wanted = _POINTS if samples is None else max(samples / _RANDOMISATIONS, 1)
+    points = largest_power_of_two(min(wanted, _MOST_COORDINATES / row.dimension))
     rows = []
     for i in range(_RANDOMISATIONS):
         rng = np.random.default_rng([seed, i])
