@@ -1,4 +1,4 @@
-from . import laws as laws, netsor as netsor
+from . import laws as laws, netsor as netsor, slr as slr
 from .divergence import (
     Comparison as Comparison,
     Convergence as Convergence,

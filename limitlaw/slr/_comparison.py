@@ -1,0 +1,69 @@
+"""Softmax attention beside other predictors of the linear link, all with the true directions: one table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from . import _baselines
+from ._tables import MOST_SCALE
+
+if TYPE_CHECKING:
+    from ._problem import Problem
+
+
+@dataclass(frozen=True)
+class Baselines(Mapping[str, float]):
+    """Excess risks by name, best last; `settings` says at which parameter an optimised one was reached."""
+
+    risks: dict[str, float]
+    settings: dict[str, str]
+
+    def __getitem__(self, name: str) -> float:
+        return self.risks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.risks)
+
+    def __len__(self) -> int:
+        return len(self.risks)
+
+    def __str__(self) -> str:
+        width = max(map(len, self.risks)) + 2
+        rows = (
+            f"{name:<{width}}{risk:<12.5g}{self.settings.get(name, '')}".rstrip() for name, risk in self.risks.items()
+        )
+        return "\n".join([f"{'predictor':<{width}}excess risk", *rows])
+
+
+def compare_with_baselines(problem: Problem) -> Baselines:
+    """Every predictor at the oracle."""
+    if problem.link.name != "linear":
+        raise ValueError(f"link={problem.link.name!r}: the baselines are those of the linear link; use link='linear'.")
+    gamma, signal, others = problem.gamma, problem.signal, problem.log_others
+    erf_risk, slope = _baselines.erf_gate(gamma, signal, others)
+
+    def softmax(beta: float) -> float:
+        hardest = MOST_SCALE / math.sqrt(problem.dim)
+        return problem.changed(beta=min(beta, hardest)).risk(1.0, 1.0)
+
+    best_risk, beta = _baselines.softmax_best(softmax)
+    risks = {
+        "zero": _baselines.zero(gamma),
+        "linear": _baselines.best_linear(gamma, others),
+        "linear_attention": _baselines.linear_attention(gamma, signal, others),
+        "erf_best": erf_risk,
+        "best_pointwise": _baselines.best_pointwise_gate(gamma, signal, others),
+        "softmax": problem.risk(1.0, 1.0),
+        "softmax_best": best_risk,
+        "bayes_projections": _baselines.bayes(gamma, signal, others, 2),
+        "bayes_full": _baselines.bayes(gamma, signal, others, problem.dim),
+    }
+    settings = {
+        "erf_best": f"lambda = {slope:.4g}",
+        "softmax": f"beta = {problem.beta:g}",
+        "softmax_best": f"beta = {beta:.4g}",
+    }
+    return Baselines(risks, settings)

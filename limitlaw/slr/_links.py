@@ -1,0 +1,349 @@
+"""Link functions, through what Gaussians make of them: means, squares, products, and how these change with the Gaussians."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import erf, ndtr, owens_t
+
+_LEAST_VARIANCE = 1e-30  # below it a Gaussian is a point, and a jump is felt on one side only
+_LEAST_SINE = 1e-8  # no correlation between it and 1 can be written in float64
+_ROOT_TWO_PI = np.sqrt(2 * np.pi)
+
+Moments = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""An expectation of one Gaussian, and its derivatives in the mean and in the variance."""
+Products = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""An expectation of two Gaussians, and its derivatives in mean and variance of the first, of the second, and in their covariance."""
+
+
+class Link(abc.ABC):
+    """A link `sigma`: the label is `sigma(x_1 . v_*)`, a token's value `sigma(x . v)`.
+
+    The exact risk needs `E sigma(A)`, `E sigma(A)^2` and `E sigma(A) sigma(B)` for Gaussian `A` and `B`, with derivatives in their
+    means, variances and covariance: a subclass with closed forms is exact. `parity` is 1 for even links, -1 for odd ones, 0 else.
+    """
+
+    name: str = "link"
+    parity: int = 0
+
+    @abc.abstractmethod
+    def __call__(self, t: Any) -> Any:
+        """`sigma(t)`, of numpy arrays and of traced jax arrays."""
+
+    @abc.abstractmethod
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        """`sigma'(t)`."""
+
+    @abc.abstractmethod
+    def mean(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        """`E sigma(A)`, `A` of mean `m` and variance `v`."""
+
+    @abc.abstractmethod
+    def square(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        """`E sigma(A)^2`."""
+
+    @abc.abstractmethod
+    def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
+        """`E sigma(A) sigma(B)`, `c` the covariance of `A` and `B`."""
+
+    def gap(
+        self,
+        m1: np.ndarray,
+        v1: np.ndarray,
+        m2: np.ndarray,
+        v2: np.ndarray,
+        c: np.ndarray,
+        both: Products | None = None,
+    ) -> Products:
+        """`E (sigma(A) - sigma(B))^2`; `both` is `product` of the same, if that is at hand."""
+        first, second, both = self.square(m1, v1), self.square(m2, v2), both or self.product(m1, v1, m2, v2, c)
+        return (
+            np.maximum(first[0] - 2 * both[0] + second[0], 0.0),
+            first[1] - 2 * both[1],
+            first[2] - 2 * both[2],
+            second[1] - 2 * both[3],
+            second[2] - 2 * both[4],
+            -2 * both[5],
+        )
+
+    def kernel(self, gamma: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The dual kernel `E sigma(gamma G_1) sigma(gamma G_2)` at correlation `nu`, and its derivative in `nu`."""
+        zero, v = np.zeros_like(nu), np.full_like(nu, gamma**2)
+        both = self.product(zero, v, zero, v, gamma**2 * nu)
+        return both[0], gamma**2 * both[5]
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Linear(Link):
+    """`sigma(t) = t`."""
+
+    name, parity = "linear", -1
+
+    def __call__(self, t: Any) -> Any:
+        return t
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        return np.ones_like(t)
+
+    def mean(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        return m, np.ones_like(m), np.zeros_like(m)
+
+    def square(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        return m**2 + v, 2 * m, np.ones_like(m)
+
+    def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
+        zero = np.zeros_like(m1 * m2)
+        return m1 * m2 + c, m2 + zero, zero, m1 + zero, zero, 1 + zero
+
+    def gap(
+        self,
+        m1: np.ndarray,
+        v1: np.ndarray,
+        m2: np.ndarray,
+        v2: np.ndarray,
+        c: np.ndarray,
+        both: Products | None = None,
+    ) -> Products:
+        """As for any link, without the difference of squares."""
+        return (m1 - m2) ** 2 + (v1 + v2 - 2 * c), *super().gap(m1, v1, m2, v2, c, both)[1:]
+
+
+class Quadratic(Link):
+    """`sigma(t) = t^2`."""
+
+    name, parity = "quadratic", 1
+
+    def __call__(self, t: Any) -> Any:
+        return t * t
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        return 2 * t
+
+    def mean(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        return m**2 + v, 2 * m, np.ones_like(m)
+
+    def square(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        return m**4 + 6 * m**2 * v + 3 * v**2, 4 * m**3 + 12 * m * v, 6 * (m**2 + v)
+
+    def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
+        first, second = m1**2 + v1, m2**2 + v2
+        zero = np.zeros_like(m1 * m2)
+        return (
+            first * second + 4 * m1 * m2 * c + 2 * c**2,
+            2 * m1 * second + 4 * m2 * c,
+            second + zero,
+            2 * m2 * first + 4 * m1 * c,
+            first + zero,
+            4 * m1 * m2 + 4 * c,
+        )
+
+    def gap(
+        self,
+        m1: np.ndarray,
+        v1: np.ndarray,
+        m2: np.ndarray,
+        v2: np.ndarray,
+        c: np.ndarray,
+        both: Products | None = None,
+    ) -> Products:
+        """`E (A - B)^2 (A + B)^2`: nothing cancels where the two are nearly equal."""
+        less, more, cov = m1 - m2, m1 + m2, v1 - v2
+        value = (less**2 + v1 + v2 - 2 * c) * (more**2 + v1 + v2 + 2 * c) + 4 * less * more * cov + 2 * cov**2
+        return value, *super().gap(m1, v1, m2, v2, c, both)[1:]
+
+
+class ReLU(Link):
+    """`sigma(t) = max(t, 0)`."""
+
+    name, parity = "relu", 0
+
+    def __call__(self, t: Any) -> Any:
+        return (t + abs(t)) / 2
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        return np.heaviside(t, 0.5)
+
+    def mean(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        s, _, below, density = _standard(m, v)
+        return np.maximum(m * below + s * density, 0.0), below, density / (2 * s)
+
+    def square(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        s, _, below, density = _standard(m, v)
+        value = np.maximum((m**2 + v) * below + m * s * density, 0.0)  # far below zero the terms cancel
+        return value, 2 * self.mean(m, v)[0], below
+
+    def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
+        s1, h, _, density1 = _standard(m1, v1)
+        s2, k, _, density2 = _standard(m2, v2)
+        r, q = _correlation(c, s1, s2)
+        both = _both_positive(h, k, r, q)
+        edge1, edge2 = density1 * ndtr((k - r * h) / q), density2 * ndtr((h - r * k) / q)
+        corner = s1 * s2 * q * density1 * np.exp(-(((k - r * h) / q) ** 2) / 2) / _ROOT_TWO_PI
+        value = (m1 * m2 + c) * both + m1 * s2 * edge2 + m2 * s1 * edge1 + corner
+        return (
+            np.maximum(value, 0.0),
+            m2 * both + s2 * (edge2 + r * edge1),
+            density1 / (2 * s1) * self.mean(*_given_zero(m2, v2, m1, s1, c))[0],
+            m1 * both + s1 * (edge1 + r * edge2),
+            density2 / (2 * s2) * self.mean(*_given_zero(m1, v1, m2, s2, c))[0],
+            both,
+        )
+
+
+class Sign(Link):
+    """`sigma(t) = sign(t)`."""
+
+    name, parity = "sign", -1
+
+    def __call__(self, t: Any) -> Any:
+        return (t > 0) * 1.0 - (t < 0) * 1.0
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        return np.zeros_like(t)
+
+    def mean(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        s, t, _, density = _standard(m, v)
+        return erf(t / np.sqrt(2)), 2 * density / s, -t * density / s**2
+
+    def square(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        return np.ones_like(m), np.zeros_like(m), np.zeros_like(m)
+
+    def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
+        s1, h, below1, density1 = _standard(m1, v1)
+        s2, k, below2, density2 = _standard(m2, v2)
+        r, q = _correlation(c, s1, s2)
+        first, second = self.mean(*_given_zero(m2, v2, m1, s1, c)), self.mean(*_given_zero(m1, v1, m2, s2, c))
+        corner = density1 * np.exp(-(((k - r * h) / q) ** 2) / 2) / (_ROOT_TWO_PI * q)
+        return (
+            4 * _both_positive(h, k, r, q) - 2 * below1 - 2 * below2 + 1,
+            2 * density1 / s1 * first[0],
+            -density1 / s1**2 * (h * first[0] + c / s1 * first[1]),
+            2 * density2 / s2 * second[0],
+            -density2 / s2**2 * (k * second[0] + c / s2 * second[1]),
+            4 * corner / (s1 * s2),
+        )
+
+
+class Smooth(Link):
+    """Any smooth function, by Gauss-Hermite quadrature; derivatives are moments with the scores of the Gaussians.
+
+    A kink or a jump spoils the quadrature: write a `Link` with closed forms for those. Within 1e-6 of the bounds of the overlaps the
+    Gaussians are taken a little wider than they are.
+    """
+
+    _NODES = 48
+    _LEAST = 1e-6  # variance, and one minus the squared correlation, below which scores lose their digits
+
+    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
+        self._function, self.name = function, name
+        x, w = np.polynomial.hermite_e.hermegauss(self._NODES)
+        self._x, self._w = x, w / w.sum()
+
+    def __call__(self, t: Any) -> Any:
+        return self._function(t)
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        step = 1e-5 * (1 + np.abs(t))
+        return (self(t + step) - self(t - step)) / (2 * step)
+
+    def mean(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        return self._moments(self, m, v)
+
+    def square(self, m: np.ndarray, v: np.ndarray) -> Moments:
+        return self._moments(lambda t: self(t) ** 2, m, v)
+
+    def _moments(self, function: Callable[[Any], Any], m: np.ndarray, v: np.ndarray) -> Moments:
+        s = np.sqrt(np.maximum(v, self._LEAST))[..., None]
+        values = np.asarray(function(np.asarray(m)[..., None] + s * self._x), np.float64)
+        x, s = self._x, s[..., 0]
+        return values @ self._w, (values @ (self._w * x)) / s, (values @ (self._w * (x**2 - 1))) / (2 * s**2)
+
+    def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
+        m1, v1, m2, v2, c = (a[..., None, None] for a in np.broadcast_arrays(m1, v1, m2, v2, c))
+        s1, s2 = np.sqrt(np.maximum(v1, self._LEAST)), np.sqrt(np.maximum(v2, self._LEAST))
+        r = np.clip(c / (s1 * s2), -1 + self._LEAST, 1 - self._LEAST)
+        q = np.sqrt((1 - r) * (1 + r))
+        x, w = self._x[:, None], self._w[:, None] * self._w
+        y = self._x
+        values = np.asarray(self(m1 + s1 * x), np.float64) * np.asarray(self(m2 + s2 * (r * x + q * y)), np.float64) * w
+        score2 = y / (q * s2)
+        score1 = (x - r * y / q) / s1
+        inverse1, inverse2, inverse = 1 / (q * s1) ** 2, 1 / (q * s2) ** 2, -r / (q**2 * s1 * s2)
+
+        def total(factor: Any) -> np.ndarray:
+            return (values * factor).sum(axis=(-2, -1))
+
+        return (
+            total(1.0),
+            total(score1),
+            total(score1**2 - inverse1) / 2,
+            total(score2),
+            total(score2**2 - inverse2) / 2,
+            total(score1 * score2 - inverse),
+        )
+
+
+LINKS: dict[str, Link] = {link.name: link for link in (Linear(), Quadratic(), ReLU(), Sign())}
+
+
+def as_link(link: Any) -> Link:
+    """A link by name, itself, or of a smooth function, which is tried first."""
+    if isinstance(link, Link):
+        return link
+    if isinstance(link, str):
+        if link not in LINKS:
+            raise ValueError(
+                f"link={link!r}: there is no such link; use one of {', '.join(map(repr, LINKS))}, or a function."
+            )
+        return LINKS[link]
+    if not callable(link):
+        raise TypeError(f"link={link!r}: must be a name, a function of an array, or a slr.Link.")
+    name = getattr(link, "__name__", "link")
+    t = np.linspace(-30.0, 30.0, 241)
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(link(t), np.float64)
+    except Exception as error:
+        raise ValueError(
+            f"link={name}: it failed on an array of numbers ({error}); write it with array functions."
+        ) from error
+    if values.shape != t.shape:
+        raise ValueError(f"link={name}: it made shape {values.shape} of shape {t.shape}; it must act entry by entry.")
+    if not np.isfinite(values).all():
+        worst = t[~np.isfinite(values)][0]
+        raise ValueError(
+            f"link={name}: it is {values[~np.isfinite(values)][0]} at {worst:g}; it must be finite everywhere."
+        )
+    return Smooth(link, name)
+
+
+def _standard(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Standard deviation, mean in units of it, probability to be positive, normal density there."""
+    s = np.sqrt(np.maximum(v, _LEAST_VARIANCE))
+    t = m / s
+    return s, t, ndtr(t), np.exp(-np.minimum(t**2, 1e4) / 2) / _ROOT_TWO_PI
+
+
+def _correlation(c: np.ndarray, s1: np.ndarray, s2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Correlation, and the sine that goes with it."""
+    r = np.clip(c / (s1 * s2), -1, 1)
+    return r, np.maximum(np.sqrt((1 - r) * (1 + r)), _LEAST_SINE)
+
+
+def _given_zero(
+    m: np.ndarray, v: np.ndarray, other: np.ndarray, s: np.ndarray, c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance given that the other Gaussian, of mean `other` and standard deviation `s`, is 0."""
+    return m - c / s**2 * other, np.maximum(v - (c / s) ** 2, 0.0)
+
+
+def _both_positive(h: np.ndarray, k: np.ndarray, r: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """`P(Z_1 < h, Z_2 < k)` at correlation `r`, `q = sqrt(1 - r^2)`, by Owen's function."""
+    h, k = (np.where(x == 0, 1e-300, x) for x in np.broadcast_arrays(h, k))
+    with np.errstate(over="ignore"):
+        first, second = owens_t(h, (k - r * h) / (h * q)), owens_t(k, (h - r * k) / (k * q))
+    apart = np.where((h > 0) == (k > 0), 0.0, 0.5)
+    return np.clip((ndtr(h) + ndtr(k)) / 2 - first - second - apart, 0.0, 1.0)

@@ -1,0 +1,219 @@
+"""The experiment itself: data of single-location regression, and projected gradient descent on it from many starts at once.
+
+Everything theory says about the five overlaps is an average over data; here are the data, `n` of them, and the descent of
+the paper on their empirical risk. Starts share the products with the data, which are all the cost: both directions of `S`
+starts are the `2S` columns of one product, and the gradient is a second product back.
+
+Tokens come before samples, `(L, n, d)`: the sums of the softmax then run over a leading axis, and the samples fill vectors.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .._arguments import positive_integer
+
+Link = Callable[[Array], Array]
+Samples = tuple[Array, Array]  # tokens before samples (l, n, d), and labels (n,)
+
+_BLOCK_PROJECTIONS = 2**21  # numbers `x . u` and `x . v` alive at once while a risk is evaluated: 8 MiB
+_UNIT_TOLERANCE = 1e-4  # float32 rounds a norm to 1e-7; more is a vector that nobody normalised
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What was recorded of each start: overlaps in the order mu, nu, eta, zeta, rho, and risks against the noisy labels."""
+
+    steps: Int[np.ndarray, "records"]
+    overlaps: Float[np.ndarray, "starts records 5"]
+    train_risk: Float[np.ndarray, "starts records"]
+    test_risk: Float[np.ndarray, "starts records"]
+
+
+def draw_data(
+    key: PRNGKeyArray,
+    count: int,
+    *,
+    tokens: int,
+    signal: float,
+    gamma: float,
+    noise: float,
+    directions: tuple[Array | np.ndarray, Array | np.ndarray],
+    link: Link,
+) -> tuple[Float[Array, "n l d"], Float[Array, "n"]]:
+    """`count` samples `(X, y)`: one token, at a uniform place, is `N(signal u*, gamma^2 I)`, the others are `N(0, I)`, and
+    `y = link(x . v*) + noise xi` at that token. `directions` are `(u*, v*)`."""
+    u_star, v_star = (jnp.asarray(direction, jnp.float32) for direction in directions)
+    return _draw(key, count, tokens, float(signal), float(gamma), float(noise), u_star, v_star, link)
+
+
+@functools.partial(jax.jit, static_argnames=("count", "tokens", "link"))
+def _draw(
+    key: PRNGKeyArray,
+    count: int,
+    tokens: int,
+    signal: Float[Array, ""] | float,
+    gamma: Float[Array, ""] | float,
+    noise: Float[Array, ""] | float,
+    u_star: Float[Array, "d"],
+    v_star: Float[Array, "d"],
+    link: Link,
+) -> tuple[Float[Array, "n l d"], Float[Array, "n"]]:
+    key_place, key_tokens, key_label = jax.random.split(key, 3)
+    place = jax.random.randint(key_place, (count,), 0, tokens)
+    normals = jax.random.normal(key_tokens, (count, tokens, u_star.shape[0]), jnp.float32)
+    informative = (jnp.arange(tokens) == place[:, None])[..., None]
+    X = jnp.where(informative, signal * u_star + gamma * normals, normals)
+    seen = jnp.take_along_axis(X, place[:, None, None], axis=1)[:, 0]
+    clean = link(jnp.matmul(seen, v_star, precision="highest"))
+    return X, clean + noise * jax.random.normal(key_label, (count,), jnp.float32)
+
+
+def simulate(
+    X: Float[Array, "n l d"],
+    y: Float[Array, "n"],
+    X_test: Float[Array, "n_test l d"],
+    y_test: Float[Array, "n_test"],
+    starts: Array | np.ndarray,
+    *,
+    directions: tuple[Array | np.ndarray, Array | np.ndarray],
+    scale: float,
+    link: Link,
+    steps: int,
+    step_size: float,
+    every: int,
+) -> Descent:
+    """Riemannian gradient descent on `n^-1 sum (f - y)^2`, `f = sum_l softmax_l(scale x_l . u) link(x_l . v)`, from each
+    `(u, v)` in `starts`, of shape `(starts, 2, d)`.
+
+    A step takes `u` and `v` at once: `w <- (w - step_size (I - w w^T) grad) / |...|`. Overlaps and risks are recorded at
+    steps `0, every, 2 every, ..., steps`; between records Python has the control, so that an interrupt is heard.
+    """
+    _check_schedule(steps, every)
+    pairs = jnp.moveaxis(jnp.asarray(starts, jnp.float32), 1, 0)
+    _check_unit("starts", pairs)
+    u_star, v_star = (np.asarray(direction, np.float64) for direction in directions)
+    train, test = list(_blocks(X, y, len(starts))), list(_blocks(X_test, y_test, len(starts)))
+    samples = _tokens_first(X), jnp.asarray(y, jnp.float32)
+    overlaps, train_risk, test_risk = [], [], []
+    for step in range(0, steps + 1, every):
+        if step > 0:
+            pairs = _descend(pairs, *samples, every, float(step_size), float(scale), link)
+        overlaps.append(_overlaps(np.asarray(pairs, np.float64), u_star, v_star))
+        train_risk.append(_risk(pairs, train, float(scale), link))
+        test_risk.append(_risk(pairs, test, float(scale), link))
+    return Descent(
+        np.arange(0, steps + 1, every),
+        *(np.stack(records, axis=1) for records in (overlaps, train_risk, test_risk)),
+    )
+
+
+def _check_schedule(steps: int, every: int) -> None:
+    positive_integer("every", every)
+    if steps < 0 or steps % every:
+        raise ValueError(f"steps={steps!r}: must be a multiple of every={every}, at least 0.")
+
+
+def _check_unit(name: str, vectors: Float[Array, "*rows d"]) -> None:
+    norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=-1)
+    if not np.all(np.abs(norms - 1) < _UNIT_TOLERANCE):
+        raise ValueError(f"{name}: must be unit vectors, and has norms from {norms.min():.6g} to {norms.max():.6g}.")
+
+
+def _tokens_first(X: Array) -> Float[Array, "l n d"]:
+    return jnp.moveaxis(jnp.asarray(X, jnp.float32), 1, 0)
+
+
+def _blocks(X: Array, y: Array, starts: int) -> Iterator[Samples]:
+    """The samples, so many at a time that their projections on all starts stay small: in memory, and in cache."""
+    size = max(_BLOCK_PROJECTIONS // (2 * starts * X.shape[1]), 1)
+    for first in range(0, X.shape[0], size):
+        block = slice(first, first + size)
+        yield _tokens_first(X[block]), jnp.asarray(y[block], jnp.float32)
+
+
+def _overlaps(
+    pairs: Float[np.ndarray, "2 starts d"], u_star: Float[np.ndarray, "d"], v_star: Float[np.ndarray, "d"]
+) -> Float[np.ndarray, "starts 5"]:
+    u, v = pairs
+    return np.stack([u @ u_star, v @ v_star, u @ v_star, v @ u_star, (u * v).sum(axis=-1)], axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames="link")
+def _descend(
+    pairs: Float[Array, "2 starts d"],
+    X: Float[Array, "l n d"],
+    y: Float[Array, "n"],
+    steps: Int[Array, ""] | int,
+    step_size: Float[Array, ""] | float,
+    scale: Float[Array, ""] | float,
+    link: Link,
+) -> Float[Array, "2 starts d"]:
+    """`steps` steps; their number is traced, so that one compilation serves all schedules."""
+
+    def step(_: Array, pairs: Float[Array, "2 starts d"]) -> Float[Array, "2 starts d"]:
+        slope = gradient(pairs, X, y, scale, link)
+        radial = (slope * pairs).sum(axis=-1, keepdims=True)
+        moved = pairs - step_size * (slope - radial * pairs)
+        return moved / jnp.linalg.norm(moved, axis=-1, keepdims=True)
+
+    return jax.lax.fori_loop(0, steps, step, pairs)
+
+
+def gradient(
+    pairs: Float[Array, "2 starts d"],
+    X: Float[Array, "l n d"],
+    y: Float[Array, "n"],
+    scale: Float[Array, ""] | float,
+    link: Link,
+) -> Float[Array, "2 starts d"]:
+    """Of `n^-1 sum (f - y)^2` in `u` and in `v`, before any projection: with `a` the softmax weights and `r = 2 (f - y) / n`,
+
+    `sum r a_l scale (link(x_l . v) - f) x_l` and `sum r a_l link'(x_l . v) x_l`.
+
+    By hand, since reverse mode over starts would go through the data once for each of them.
+    """
+    weights, readouts = _attend(pairs, X, scale)
+    values, slopes = jax.jvp(link, (readouts,), (jnp.ones_like(readouts),))
+    output = (weights * values).sum(axis=1, keepdims=True)
+    pull = (2 / y.shape[0]) * (output - y) * weights
+    back = jnp.stack([scale * pull * (values - output), pull * slopes])
+    rows = back.reshape(-1, y.shape[0] * X.shape[0])
+    return jnp.matmul(rows, X.reshape(-1, X.shape[-1]), precision="highest").reshape(pairs.shape)
+
+
+def _attend(
+    pairs: Float[Array, "2 starts d"], X: Float[Array, "l n d"], scale: Float[Array, ""] | float
+) -> tuple[Float[Array, "starts l n"], Float[Array, "starts l n"]]:
+    """The softmax weights of the tokens, and their projections on `v`."""
+    tokens, samples, d = X.shape
+    # Two-dimensional, since XLA would first transpose the data for a product with more axes, at every step. Full precision:
+    # an accelerator's default (tf32) would move scores of size 30 in the second decimal, and the weights with them.
+    flat = jnp.matmul(pairs.reshape(-1, d), X.reshape(-1, d).T, precision="highest")
+    scores, readouts = flat.reshape(2, -1, tokens, samples)
+    return jax.nn.softmax(scale * scores, axis=1), readouts
+
+
+def _risk(
+    pairs: Float[Array, "2 starts d"], blocks: list[Samples], scale: float, link: Link
+) -> Float[np.ndarray, "starts"]:
+    """The mean of `(f - y)^2`, over the blocks one after the other and summed in double precision."""
+    totals = [np.asarray(_squared_error(pairs, X, y, scale, link), np.float64) for X, y in blocks]
+    return np.sum(totals, axis=0) / sum(len(y) for _, y in blocks)
+
+
+@functools.partial(jax.jit, static_argnames="link")
+def _squared_error(
+    pairs: Float[Array, "2 starts d"],
+    X: Float[Array, "l n d"],
+    y: Float[Array, "n"],
+    scale: Float[Array, ""] | float,
+    link: Link,
+) -> Float[Array, "starts"]:
+    weights, readouts = _attend(pairs, X, scale)
+    return (((weights * link(readouts)).sum(axis=1) - y) ** 2).sum(axis=-1)

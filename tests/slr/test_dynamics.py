@@ -1,0 +1,237 @@
+"""Descent on the overlaps against descent in the space itself, the flow against small steps, and what the paper says of both."""
+
+import numpy as np
+import pytest
+
+from limitlaw import slr
+from limitlaw.slr._links import LINKS
+from limitlaw.slr._overlaps import from_gram, gram, vectors
+
+START = (0.3, 0.2, 0.1, 0.05, -0.1)
+
+
+def in_the_space(problem, start, steps, size):
+    """Riemannian descent on the population risk, with vectors: gradient, projection, step, renormalisation."""
+    d = problem.dim
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((d, d)))[0]
+    u_star, v_star = rotation[:2]
+    u, v = vectors(np.array(start), d) @ rotation
+    kept = []
+    for _ in range(steps + 1):
+        overlaps = u @ u_star, v @ v_star, u @ v_star, v @ u_star, u @ v
+        kept.append(overlaps)
+        by_mu, by_nu, by_eta, by_zeta, by_rho = problem.gradient(*overlaps)
+        grad_u = by_mu * u_star + by_eta * v_star + by_rho * v
+        grad_v = by_nu * v_star + by_zeta * u_star + by_rho * u
+        new_u = u - size * (grad_u - (grad_u @ u) * u)
+        new_v = v - size * (grad_v - (grad_v @ v) * v)
+        u, v = new_u / np.linalg.norm(new_u), new_v / np.linalg.norm(new_v)
+    return np.array(kept)
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_the_map_of_the_overlaps_closes(name):
+    p = slr.Problem(7, 4, 0.6, 0.7, link=name)
+    run = p.descent(60, 0.05, START)
+    # at a jump, rounding in a correlation becomes its root
+    closeness = 1e-7 if name == "sign" else 1e-10
+    assert run.overlaps == pytest.approx(in_the_space(p, START, 60, 0.05), abs=closeness)
+    assert run.risk[-1] == pytest.approx(p.risk(*run.overlaps[-1]), abs=1e-13)
+    assert run.risk[-1] < run.risk[0]
+
+
+def test_vectors_have_the_overlaps():
+    overlaps = np.array(
+        [START, (1, 1, 0, 0, 0), (0, 0, 0, 0, 0), (-0.6, 0.8, 0.8, 0.6, 0.28), (0.0, 0.0, 0.0, 0.0, 1.0)]
+    )
+    u, v = np.moveaxis(vectors(overlaps, 6), -2, 0)
+    stacked = np.stack([u, v, *np.broadcast_to(np.eye(2, 6)[:, None], (2, 5, 6))], axis=1)
+    assert stacked @ stacked.transpose(0, 2, 1) == pytest.approx(gram(overlaps), abs=1e-12)
+    assert from_gram(gram(overlaps)) == pytest.approx(overlaps)
+
+
+def test_the_flow_is_the_limit_of_small_steps():
+    p = slr.Problem(30, 8, link="quadratic")
+    flow = p.flow(0.5, START, points=2).overlaps[-1]
+    errors = [np.abs(p.descent(n, 0.5 / n, START, every=n).overlaps[-1] - flow).max() for n in (50, 200)]
+    assert errors[1] == pytest.approx(errors[0] / 4, rel=0.15)  # first order
+    assert errors[1] < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "invariant"), [("linear", True), ("quadratic", True), ("sign", True), ("relu", False)]
+)
+def test_the_plane_is_invariant_for_odd_and_even_links(name, invariant):
+    p = slr.Problem(100, 20, link=name)
+    run = p.descent(100, 0.01, (0.3, 0.2, 0, 0, 0), every=100)
+    assert (np.abs(run.overlaps[-1, 2:]).max() < 1e-12) == invariant
+    if not invariant:
+        assert run.rho[-1] == pytest.approx(-0.19, abs=0.006)
+        weight = 1 / (1 + np.exp(-p.scale * p.signal * 0.01))
+        slope = 2 * weight * p.strength * p.gamma * np.sqrt(p.dim / (2 * np.pi)) * (weight - 0.6)
+        assert p.gradient(0.01, 0.2, method="mean-field", alpha=0.0)[3] == pytest.approx(slope, rel=1e-10)
+
+
+def test_starts():
+    p = slr.Problem(50, 5)
+    uniform = p.start(count=4000, seed=3)
+    # each overlap has mean 0 and variance 1/d; 4.5 standard errors
+    assert np.abs(uniform.mean(axis=0)).max() < 4.5 / np.sqrt(50 * 4000)
+    assert np.abs(50 * uniform.var(axis=0) - 1).max() < 4.5 * np.sqrt(2 / 4000)
+    assert np.array_equal(p.start("manifold", 5, seed=3)[:, :2], p.start(count=5, seed=3)[:, :2])
+    assert not p.start("manifold", 5, seed=3)[:, 2:].any()
+    informed = p.start("informed", 4000, mu=0.4, seed=3)
+    assert informed[:, 0] == pytest.approx(0.4)
+    assert 50 * informed[:, 2].var() == pytest.approx(1 - 0.16, rel=4.5 * np.sqrt(2 / 4000) + 0.03)
+    for bad, words in (
+        ({"kind": "random"}, "no such kind"),
+        ({"kind": "informed"}, "informed of what"),
+        ({"mu": 0.2}, "only an informed start"),
+        ({"kind": "informed", "mu": 2.0}, "an overlap lies in"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            p.start(**bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("linear", {(1, 1): "sink", (1, -1): "source", (-1, 1): "saddle", (-1, -1): "saddle"}),
+        (
+            "quadratic",
+            {
+                (1, 1): "sink",
+                (1, -1): "sink",
+                (-1, 1): "saddle",
+                (-1, -1): "saddle",
+                (1, 0): "source",
+                (-1, 0): "source",
+            },
+        ),
+        ("relu", {(1, 1): "sink", (-1, 1): "saddle", (1, -1): "degenerate", (-1, -1): "degenerate"}),
+    ],
+)
+@pytest.mark.parametrize("gamma", [0.5, 2**-0.5])
+def test_stationary_points(name, kinds, gamma):
+    """Proposition 10, but for (-1, 0) of the quadratic link, a source and not a saddle."""
+    points = slr.Problem(100, 20, gamma, link=name).stationary_points()
+    found = {(round(point.mu), round(point.nu)): point.kind for point in points if abs(point.mu) == 1}
+    assert found == kinds
+    inner = [point for point in points if abs(point.mu) < 1]
+    assert len(inner) == (name == "quadratic")
+    for point in inner:  # p = 1/3
+        assert (point.kind, point.nu) == ("saddle", 0.0)
+        assert point.mu == pytest.approx(-np.log(2) / (100 * np.sqrt(1 - gamma**2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["linear", "quadratic"])
+def test_eigenvalues_are_those_of_the_flow(name):
+    p = slr.Problem(4, 20, 0.6, 0.7, link=name)  # small, so that nothing is below rounding
+    for point in p.stationary_points():
+        at = np.array([point.mu, point.nu, 0.0, 0.0, 0.0])
+        steps = 1e-5 * np.array([-np.sign(point.mu) or 1.0, -np.sign(point.nu) or 1.0])
+        for i, step in enumerate(steps):
+            along = np.zeros(5)
+            along[i] = step
+            two = [p.vector_field(*(at + k * along)[:2], method="mean-field", alpha=0.0)[i] for k in (1, 2)]
+            assert (2 * two[0] - two[1] / 2) / step == pytest.approx(point.eigenvalues[i], rel=1e-3, abs=1e-6)
+        rest = np.abs(p.vector_field(point.mu, point.nu, method="mean-field", alpha=0.0)).max()
+        assert rest < 1e-12
+
+
+def test_the_linear_oracle_alone_is_stable():
+    """Proposition 4, in the four-dimensional flow: of the corners the oracle alone attracts in every direction."""
+    stable = [
+        (point.mu, point.nu)
+        for point in slr.Problem(100, 20).stationary_points()
+        if max(*point.eigenvalues, *(point.transverse or (0.0,))) < 0
+    ]
+    assert stable == [(1.0, 1.0)]
+
+
+def test_mean_field_descent_learns_from_the_sub_exponential_start_alone():
+    """psi = 0 puts the transition at mu = 0, psi = sqrt(2 log L / d) at 0.346: from mu near 0 the one learns, the other never moves."""
+    p = slr.Problem(100, 20)
+    start = (0.02, 0.1, 0.0, 0.0, 0.0)
+    assert p.descent(500, start=start, method="mean-field", alpha=0.0).risk[-1] < 0.01
+    still = p.descent(500, start=start, method="mean-field")
+    assert np.abs(still.overlaps[-1] - start).max() < 1e-6
+
+
+def test_exact_descent_stalls_on_a_plateau():
+    """The headline claim, that no special start is needed, fails for the exact dynamics: some uniform starts lose the signal for good."""
+    p = slr.Problem(100, 20)
+    runs = p.descent(1000, start=p.start(count=12, seed=0), every=1000)
+    learned = runs.risk[:, -1] < 0.003
+    assert 8 <= learned.sum() < 12
+    stuck = runs.overlaps[:, -1][runs.risk[:, -1] > 1]
+    assert len(stuck)
+    assert np.all(stuck[:, 0] < 0)
+    assert runs.risk[:, -1].max() == pytest.approx(p.gamma**2 + p.participation, abs=0.02)
+    assert p.participation == pytest.approx(0.817, abs=5e-4)
+
+
+def test_basins_agree_with_descent_from_each_start():
+    p = slr.Problem(100, 20)
+    mu, nu = np.array([-0.6, 0.1, 0.5]), np.array([-0.2, 0.6])
+    basins = p.basins(mu, nu, steps=400, every=10)
+    for i, j in np.ndindex(2, 3):
+        risk = p.descent(400, start=(mu[j], nu[i], 0, 0, 0)).risk[::10]
+        below = np.flatnonzero(risk < basins.level)
+        assert np.array_equal(basins.learned_at[i, j], 10.0 * below[0] if below.size else np.nan, equal_nan=True)
+    assert 0 < basins.learned < 1
+    assert basins.to_xarray()["learned_at"].dims == ("nu", "mu")
+
+
+def test_phase_diagram_boundaries():
+    """alpha = (c mu)^2 / 2 where frozen; beta = c mu - sqrt((c mu)^2 - 2 alpha) below; the exact risk is small inside, large outside."""
+    p = slr.Problem(60, 20, 0.6)
+    diagram = p.phase_diagram("alpha", "beta", x_values=[0.05, 0.2, 0.3, 0.34], y_values=[0.02, 0.1, 0.6, 1.5])
+    for i, beta in enumerate(diagram.y):
+        for j, alpha in enumerate(diagram.x):
+            found = alpha < (0.32 if beta >= np.sqrt(2 * alpha) else beta * 0.8 - beta**2 / 2)
+            assert (diagram.phase[i, j] == "retrieval") == found
+            assert diagram.risk[i, j] == p.changed(alpha=alpha, beta=beta).risk(1.0, 1.0)
+    assert diagram.phase[0, 3] == "paramagnetic"
+    assert diagram.phase[3, 3] == "frozen"
+    assert diagram.risk[3, 0] < 1e-3 < 0.3 < diagram.risk[3, 3]
+    with pytest.raises(ValueError, match="diagrams are drawn over"):
+        p.phase_diagram("beta", "alpha")
+
+
+def test_thresholds():
+    p = slr.Problem(100, 20, 0.6, 0.5)
+    thresholds = p.thresholds()
+    assert thresholds["alpha_bayes"] == pytest.approx(np.log(1 / 0.6))
+    for name, setting in (("mu", "mu"), ("beta", "beta"), ("alpha", "alpha")):
+        value = thresholds[name]
+        for factor in (0.999, 1.001):
+            mu = value * factor if setting == "mu" else 1.0
+            changed = p if setting == "mu" else p.changed(**{setting: value * factor})
+            found = changed.phase(mu) == "retrieval"
+            assert found == ((factor < 1) == (setting == "alpha"))
+    assert p.realisable
+    assert not p.changed(alpha=0.5).realisable
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p: p.descent(steps=0), "steps=0"),
+        (lambda p: p.descent(step_size=0), "step_size=0: must be positive"),
+        (lambda p: p.descent(start=[0.1, 0.2]), "mu, nu, eta, zeta, rho"),
+        (lambda p: p.descent(method="refined"), "no such method"),
+        (lambda p: p.flow(time=-1), "time=-1"),
+        (lambda p: p.flow(1.0, START, planar=True), "planar=True"),
+        (lambda p: p.changed(beta=0.0).descent(method="mean-field"), "beta=0"),
+        (lambda p: p.changed(gamma=1.0).stationary_points(), "signal=0"),
+        (lambda p: p.changed(dim=3).simulate(), "dim=3"),
+        (lambda p: p.changed(link="sign").simulate(), "link='sign'"),
+        (lambda p: p.changed(alpha=5.0).simulate(), "more than 2 GiB"),
+        (lambda p: p.changed(link="relu").baselines(), "link='relu'"),
+        (lambda p: p.basins(level=0), "level=0"),
+    ],
+)
+def test_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(slr.Problem(10, 5))

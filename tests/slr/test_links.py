@@ -1,0 +1,116 @@
+"""Gaussian moments of the links against quadrature that knows nothing of closed forms, and their derivatives against differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.integrate import quad
+
+from limitlaw import slr
+from limitlaw.slr._links import LINKS, as_link
+
+
+def softened(t):
+    return np.log1p(np.exp(-np.abs(t))) + np.maximum(t, 0.0)
+
+
+EVERY = [*LINKS.values(), as_link(softened), as_link(np.tanh)]
+TOLERANCE = {"softened": 1e-9, "tanh": 1e-6}  # Gauss-Hermite; poles of tanh are close to the axis
+
+means = st.floats(-2, 2)
+variances = st.floats(0.05, 1.5)
+correlations = st.floats(-0.95, 0.95)
+
+
+def average(function, m, v):
+    """`E function(m + sqrt(v) z)`, split where a link may bend."""
+    s = np.sqrt(v)
+    density = lambda t: np.exp(-((t - m) ** 2) / (2 * v)) / (s * np.sqrt(2 * np.pi))  # noqa: E731
+    ends = sorted({m - 12 * s, *([0.0] if abs(m) < 12 * s else []), m, m + 12 * s})
+    return sum(
+        quad(lambda t: float(function(t)) * density(t), a, b, epsabs=1e-13, limit=200)[0]
+        for a, b in itertools.pairwise(ends)
+    )
+
+
+def numbers(*values):
+    return [np.array(float(value)) for value in values]
+
+
+@pytest.mark.parametrize("link", EVERY, ids=str)
+@settings(max_examples=6)
+@given(m=means, v=variances)
+def test_mean_and_square(link, m, v):
+    tolerance = TOLERANCE.get(link.name, 1e-11)
+    assert link.mean(*numbers(m, v))[0] == pytest.approx(average(link, m, v), abs=tolerance)
+    assert link.square(*numbers(m, v))[0] == pytest.approx(average(lambda t: link(t) ** 2, m, v), abs=tolerance)
+
+
+@pytest.mark.parametrize("link", EVERY, ids=str)
+@settings(max_examples=6)
+@given(m1=means, v1=variances, m2=means, v2=variances, r=correlations)
+def test_product_by_conditioning(link, m1, v1, m2, v2, r):
+    c = r * np.sqrt(v1 * v2)
+
+    def given_first(t):
+        return link(t) * float(link.mean(*numbers(m2 + c / v1 * (t - m1), v2 - c**2 / v1))[0])
+
+    tolerance = TOLERANCE.get(link.name, 1e-10)
+    assert link.product(*numbers(m1, v1, m2, v2, c))[0] == pytest.approx(average(given_first, m1, v1), abs=tolerance)
+
+
+@pytest.mark.parametrize("link", EVERY, ids=str)
+@settings(max_examples=8)
+@given(m1=means, v1=variances, m2=means, v2=variances, r=correlations)
+def test_derivatives(link, m1, v1, m2, v2, r):
+    for method, at in (
+        (link.mean, [m1, v1]),
+        (link.square, [m1, v1]),
+        (link.product, [m1, v1, m2, v2, r * np.sqrt(v1 * v2)]),
+        (link.gap, [m1, v1, m2, v2, r * np.sqrt(v1 * v2)]),
+    ):
+        found = method(*numbers(*at))[1:]
+        for i, derivative in enumerate(found):
+            step = np.zeros(len(at))
+            step[i] = 1e-5
+            up, down = (float(method(*numbers(*(np.array(at) + sign * step)))[0]) for sign in (1, -1))
+            assert derivative == pytest.approx((up - down) / 2e-5, abs=3e-5, rel=1e-4), (method.__name__, i)
+
+
+@pytest.mark.parametrize("link", EVERY, ids=str)
+def test_gap_is_the_difference_of_squares_and_vanishes_at_equality(link):
+    m1, v1, m2, v2, c = numbers(0.4, 0.6, -0.2, 0.9, 0.3)
+    spread = link.square(m1, v1)[0] - 2 * link.product(m1, v1, m2, v2, c)[0] + link.square(m2, v2)[0]
+    assert link.gap(m1, v1, m2, v2, c)[0] == pytest.approx(spread, abs=1e-12)
+    # the probability that two signs differ goes with the root of one minus the correlation: rounding becomes 1e-8
+    nearly = {"softened": 1e-5, "tanh": 1e-5, "sign": 1e-7}.get(link.name, 1e-9)
+    assert link.gap(m1, v1, m1, v1, v1)[0] == pytest.approx(0.0, abs=nearly)
+
+
+@pytest.mark.parametrize("nu", [-0.9, -0.3, 0.0, 0.5, 0.99])
+def test_dual_kernels_are_the_paper_s(nu):
+    gamma = 0.7
+    expected = {
+        "linear": gamma**2 * nu,
+        "quadratic": gamma**4 * (1 + 2 * nu**2),
+        "relu": gamma**2 * (np.sqrt(1 - nu**2) + nu * np.arccos(-nu)) / (2 * np.pi),
+        "sign": 2 / np.pi * np.arcsin(nu),
+    }
+    for name, value in expected.items():
+        assert LINKS[name].kernel(gamma, np.array([nu]))[0][0] == pytest.approx(value, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("link", "error", "words"),
+    [
+        ("cubic", ValueError, "'linear', 'quadratic', 'relu', 'sign'"),
+        (3, TypeError, "a name, a function"),
+        (np.log, ValueError, "must be finite everywhere"),
+        (lambda t: t.sum(), ValueError, "entry by entry"),
+        (lambda t: t.nothing, ValueError, "failed on an array"),
+    ],
+)
+def test_refused(link, error, words):
+    with pytest.raises(error, match=words):
+        slr.Problem(dim=10, tokens=3, link=link)
