@@ -631,7 +631,7 @@ class Problem:
             zero               0.64
             linear             0.61914
             linear_attention   0.5035
-            erf_best           0.51868     lambda = 0.04895
+            erf_best           0.51869     lambda = 0.0626
             best_pointwise     0.28631
             softmax            0.22283     beta = 1
             softmax_best       0.20878     beta = 0.6063
