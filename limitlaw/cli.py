@@ -56,9 +56,10 @@ def reproduce(
     from .figures import FIGURES, Settings
     from .numerics import available_cores
     from .report import Reproduction
-    from .runs import Progress
+    from .runs import Progress, collect_rarely
 
     start = time.perf_counter()
+    collect_rarely()
     settings = (Settings.quick() if quick else Settings()).override(
         trials=trials, samples=samples, seed=seed, tokens=tokens
     )

@@ -5,6 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,21 +52,33 @@ class Reproduction:
                 self._write_page(store, time.perf_counter() - start)
 
     def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress]) -> None:
-        """Compute what is missing; as soon as a figure has all it needs, collect its data and draw it."""
+        """Compute what is missing; as soon as a figure has all it needs, collect its data and draw it, on a thread beside."""
         jobs = {name: FIGURES[name].tasks(self.settings) for name in self.names}
         waiting_for = {name: {task.key for task in with_needs(tasks)} for name, tasks in jobs.items()}
         stored = {task.key for tasks in jobs.values() for task in with_needs(tasks) if store.path(task.key).exists()}
+        beside, figures = ThreadPoolExecutor(1), []
         with progress(jobs).showing() as shown:
-            for task in complete([task for tasks in jobs.values() for task in tasks], store, workers=self.workers):
-                shown.done(task, computed=task.key not in stored)
-                for name in [name for name, keys in waiting_for.items() if keys <= {task.key}]:
-                    del waiting_for[name]
-                    fresh = self._collect(FIGURES[name], store)
-                    if self.only is None:
-                        fresh = self._draw(FIGURES[name], store) or fresh
-                    shown.say(f"{name} {'done' if fresh else 'was done before'}")
-                for keys in waiting_for.values():
-                    keys.discard(task.key)
+            try:
+                for task in complete([task for tasks in jobs.values() for task in tasks], store, workers=self.workers):
+                    shown.done(task, computed=task.key not in stored)
+                    for name in [name for name, keys in waiting_for.items() if keys <= {task.key}]:
+                        del waiting_for[name]
+                        figures.append(beside.submit(self._make, FIGURES[name], store, shown))
+                    for keys in waiting_for.values():
+                        keys.discard(task.key)
+                    for figure in figures:
+                        if figure.done():
+                            figure.result()  # a full disk ends the run at once
+                for figure in figures:
+                    figure.result()
+            finally:
+                beside.shutdown(wait=False, cancel_futures=True)
+
+    def _make(self, figure: Figure, store: Store, shown: Progress) -> None:
+        fresh = self._collect(figure, store)
+        if self.only is None:
+            fresh = self._draw(figure, store) or fresh
+        shown.say(f"{figure.name} {'done' if fresh else 'was done before'}")
 
     def _check_computed(self, store: Store) -> None:
         for name in self.names:

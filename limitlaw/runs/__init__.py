@@ -1,4 +1,4 @@
-from ._engine import TaskError as TaskError, complete as complete
+from ._engine import TaskError as TaskError, collect_rarely as collect_rarely, complete as complete
 from ._progress import Progress as Progress
 from ._store import Store as Store, StoreError as StoreError, remove_parts as remove_parts, replacing as replacing
 from ._task import Result as Result, Task as Task, code_version as code_version, with_needs as with_needs

@@ -1,5 +1,6 @@
 """Run tasks on this machine: in this process, or on a few of its own."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -198,7 +199,7 @@ class _Worker:
         assert task is not None
         try:
             return task, self.pipe.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             raise StoreError(
                 f"{task.name}: the process that computed it was ended from outside (too little memory?); what is done is kept: "
                 f"run the same command again, or use --workers 1."
@@ -208,11 +209,17 @@ class _Worker:
 def _work(folder: Any, pipe: Connection) -> None:
     """What a process does until the one that started it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    collect_rarely()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     store = Store(folder)
     with suppress(EOFError, ConnectionError):
         while True:
             pipe.send(compute(pipe.recv(), store))
+
+
+def collect_rarely() -> None:
+    """For a process that ends soon: fonts and compilers make many small objects, none of them garbage."""
+    gc.set_threshold(200_000, 20, 20)
 
 
 def _end_with_parent() -> None:
