@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from . import __version__
+from . import __version__, _slr_cli
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app.add_typer(_slr_cli.app, name="slr")
 
 
 def _show_version(asked: bool) -> None:
@@ -32,7 +33,8 @@ def _limitlaw(
 @app.command()
 def reproduce(
     figures: Annotated[
-        list[str] | None, typer.Argument(help="Names, such as fig1b; all unless given.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Names, such as fig1b, or attention or slr; all unless given.", show_default=False),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, data and report.")] = Path("out"),
     quick: Annotated[
@@ -49,11 +51,11 @@ def reproduce(
     ] = None,
     only: Annotated[str | None, typer.Option(help="Do one step: data, figures or report.", show_default=False)] = None,
 ) -> None:
-    """The figures of the attention paper, each beside what its estimator cannot see, with data and a report."""
+    """The figures of both papers, each beside what the paper could not see, with data and a report."""
     from rich.console import Console
 
     from . import _arguments
-    from .figures import FIGURES, Settings
+    from .figures import FIGURES, GROUPS, Settings
     from .numerics import available_cores
     from .report import Reproduction
     from .runs import Progress, collect_rarely
@@ -65,9 +67,10 @@ def reproduce(
     )
     if only is not None:
         _arguments.one_of("--only", only, ("data", "figures", "report"))
-    names = tuple(dict.fromkeys(figures or FIGURES))
-    for name in names:
-        _arguments.one_of("figure", name, FIGURES)
+    asked = figures or list(GROUPS)
+    for name in asked:
+        _arguments.one_of("figure", name, (*GROUPS, *FIGURES))
+    names = tuple(dict.fromkeys(figure for name in asked for figure in GROUPS.get(name, (name,))))
     console = Console()
     work = Reproduction(out, settings, names, only, workers or available_cores())
     try:
@@ -171,6 +174,8 @@ def main() -> None:
         _fail(str(error), 2)
     except OSError as error:
         _fail(_explained(error), 1)
+    except RuntimeError as error:
+        _fail(str(error), 1)
 
 
 def _fail(text: str, code: int) -> None:

@@ -1,4 +1,4 @@
-"""The figures of the attention paper: one module each, in the order of the paper."""
+"""The figures of both papers: one module each, in the order of the papers."""
 
 from importlib import import_module
 
@@ -6,7 +6,15 @@ from ._figure import Figure as Figure, Table as Table
 from ._settings import Settings as Settings
 from ._style import save as save
 
-_NAMES = ("fig1a", "fig1b", "fig2a", "fig2b", "fig3a", "fig3b", "fig4a", "fig4b", "fig5a", "fig5b", "heads_limit", "heads_gaussian")  # fmt: skip
+GROUPS: dict[str, tuple[str, ...]] = {
+    "attention": (
+        "fig1a", "fig1b", "fig2a", "fig2b", "fig3a", "fig3b", "fig4a", "fig4b", "fig5a", "fig5b", "heads_limit", "heads_gaussian",
+    ),
+    "slr": ("slr_fig2", "slr_samples", "slr_landscape", "slr_basins", "slr_phase", "slr_baselines"),
+}  # fmt: skip
+"""Names of the figures of each paper: attention, and single-location regression."""
 
-FIGURES: dict[str, Figure] = {name: import_module(f".{name}", __name__).FIGURE for name in _NAMES}
+FIGURES: dict[str, Figure] = {
+    name: import_module(f".{name}", __name__).FIGURE for names in GROUPS.values() for name in names
+}
 """Every figure by its name on the command line."""

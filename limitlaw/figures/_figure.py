@@ -39,6 +39,7 @@ class Figure(abc.ABC):
     name: str
     title: str
     claim: str
+    paper: str = "attention"
 
     @abc.abstractmethod
     def tasks(self, settings: Settings) -> list[Task]:

@@ -10,7 +10,8 @@ class Settings:
     """What a run may choose; the defaults are the paper's.
 
     `samples` is the number of networks in a trial (None: 50,000, and 100,000 for ReLU), `draws` the most conditional variances
-    behind an exact finite-width law, `tokens` the length of the sequences of figure 4, which the paper's code does not tell.
+    behind an exact finite-width law, `tokens` the length of the sequences of figure 4, which the paper's code does not tell. `steps` of descent and
+    `points` along an axis of a map are those of the figures of single-location regression.
 
     !!! Example
 
@@ -24,6 +25,8 @@ class Settings:
     samples: int | None = None
     draws: int = 2**19
     tokens: int = 16
+    steps: int = 600
+    points: int = 15
 
     def __post_init__(self) -> None:
         _arguments.seed(self.seed)
@@ -31,6 +34,8 @@ class Settings:
             ("trials", self.trials, 2),
             ("samples", self.samples, 100),
             ("draws", self.draws, 256),
+            ("steps", self.steps, 50),
+            ("points", self.points, 4),
         ):
             if value is not None and _arguments.positive_integer(name, value) < least:
                 raise ValueError(f"{name}={value}: must be at least {least}.")
@@ -40,7 +45,7 @@ class Settings:
     @classmethod
     def quick(cls) -> "Settings":
         """Enough to see every figure, in seconds; figure 4 with 8 tokens."""
-        return cls(trials=3, samples=5_000, draws=2**14, tokens=8)
+        return cls(trials=3, samples=5_000, draws=2**14, tokens=8, steps=100, points=6)
 
     def override(self, **given: int | None) -> "Settings":
         """The same with what is given (not None) put in its place."""

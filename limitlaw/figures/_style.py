@@ -42,13 +42,19 @@ def style() -> Iterator[None]:
 
 def two_panels(height: float = 2.5) -> tuple[Any, Any, Any]:
     """A figure as wide as two columns, with two axes."""
+    figure, ((left, right),) = panels(1, 2, height)
+    return figure, left, right
+
+
+def panels(rows: int, columns: int, height: float, *, gap: float = 0.26, right: float = 0.975) -> tuple[Any, Any]:
+    """A figure as wide as two columns, with rows and columns of axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2 * COLUMN, height))
-    left, right = figure.subplots(1, 2)
+    axes = figure.subplots(rows, columns, squeeze=False)
     # by hand: matplotlib's own layout draws everything twice, and all figures have labels of the same size
-    figure.subplots_adjust(left=0.09, right=0.975, bottom=0.46 / height, top=1 - 0.22 / height, wspace=0.26)
-    return figure, left, right
+    figure.subplots_adjust(left=0.09, right=right, bottom=0.46 / height, top=1 - 0.22 / height, wspace=gap, hspace=0.3)
+    return figure, axes
 
 
 def save(figure: Any, paths: Iterable[Path]) -> None:

@@ -58,14 +58,17 @@ def cards(settings: Settings, made: Provenance) -> list[Card]:
         (
             "Experiment setup",
             "Figure 2 of the paper: dimension d = 100, L = 20 tokens, normalised inverse temperature β = 1 (score scale 10), γ = 1/√2, label noise 0.1, Riemannian gradient "
-            "descent with step 0.01 on the mean squared error of 1,000 samples, tested on 10,000. The paper does not state the starting point or the number of steps.",
+            "descent with step 0.01 on the mean squared error of 1,000 samples, tested on 10,000. The paper does not state the starting point or the number of steps; here they are under each figure.",
         ),
         (
             "Data and splits",
             "Synthetic: unit vectors u ⊥ v; one token, at a uniformly random place, is N(√((1 − γ²) d) u, γ² I), the others are N(0, I); the label is σ(x·v) of that token plus noise. "
             "Training and test sets are independent draws; there is no fixed data set.",
         ),
-        ("Open code", "None was published with the paper, and this version of limitlaw does not compute its figures."),
+        (
+            "Open code",
+            f"None was published with the paper. Here: limitlaw {escape(made.versions['limitlaw'])}, MIT licence, commit {escape(made.commit)}; <code>limitlaw reproduce slr</code>.",
+        ),
         (
             "Pseudocode",
             "f(X) = Σ_l softmax(β √d X u)_l σ(x_l · v); minimise the mean of (f(X) − y)² over unit vectors u and v.",

@@ -22,13 +22,54 @@ th { vertical-align: bottom; } th:first-child, td:first-child { text-align: left
 .small { font-size: 0.85rem; opacity: 0.8; } pre { overflow-x: auto; font-size: 0.8rem; }
 """
 
-_DEPARTURES = (
+_TITLE = "Two papers on softmax attention, reproduced"
+
+
+@dataclass(frozen=True)
+class _Paper:
+    """What the page says of a paper around its figures."""
+
+    key: str
+    title: str
+    summary: str
+    departures_title: str
+    departures: tuple[str, ...]
+
+
+_ATTENTION_DEPARTURES = (
     "The authors' scripts draw one sample of the limit and reuse it for every width and trial, so their points share its error. Here each width and trial has a fresh one.",
     "Their kernel estimate of the limit is fitted to a sample in which every value occurs twice, which makes the bandwidth too small. Here each value counts once.",
     "The pattern by which the figure of clipped tokens finds its files matches those of ReLU as well. Here data belong to the experiment that made them, by key.",
     "The axis of the figures of low-rank heads is labelled n; what varies there is the number of heads H, with n = 64 H. Here it says H.",
     "Histograms of several laws are drawn as bars side by side, which shifts each by a part of a bin. Here they are outlines on the same bins.",
     "The number of tokens of figure 4 is not in their code. Here it is 16 unless told otherwise (--tokens).",
+)
+
+_REGRESSION_DEPARTURES = (
+    "A head that misses the signal follows few wrong tokens, whose values have a variance: in the frozen phase the exact risk is higher than the paper's by the participation ratio Y = 1 − β_c/β, which Proposition 1 leaves out.",
+    "The transition is smeared over Δμ ~ γ/(c √d) by the fluctuation of the signal's own score, not over 1/(β c d); there the risk is a mixture of found and missed, not the quadratic p² − 2pν + 1.",
+    "Proposition 10 lists (−1, 0) of the quadratic link as a saddle; it is a source whenever the interior stationary point exists, since stability alternates along the line ν = 0.",
+    "The plane η = ζ = ρ = 0 is invariant for odd and even links, not for ReLU: there the two-dimensional flow is a restriction.",
+    "The paper states neither the start nor the number of steps of its figure 2; no code was published. What is drawn here says which were used.",
+)
+
+_PAPERS = (
+    _Paper(
+        "attention",
+        "Infinite-width limit of a single attention layer",
+        "Sakai, Karakida and Imaizumi (NeurIPS 2025, arXiv 2506.00846) show that the output of an attention layer at the usual 1/√n scaling tends to a mixture of Gaussians over random scores. "
+        "Below are their figures, each beside what its estimator cannot see: the exact laws, at every width.",
+        "Where this departs from the published scripts",
+        _ATTENTION_DEPARTURES,
+    ),
+    _Paper(
+        "slr",
+        "Softmax attention on single-location regression",
+        "Dohmatob (NeurIPS 2025) analyses softmax attention that has to find the one token of L that carries the label, in a mean-field limit. Below is its figure 2, and what the exact risk at finite "
+        "dimension and number of tokens says of its claims.",
+        "Where the exact risk departs from the paper",
+        _REGRESSION_DEPARTURES,
+    ),
 )
 
 
@@ -45,10 +86,14 @@ class Section:
 def page(sections: list[Section], settings: Settings, made: Provenance, seconds: float, costs: Table) -> str:
     """The report as HTML, pictures included."""
     parts = [_head(sections, settings, made, seconds, costs)]
-    parts += [_section(section, settings, made) for section in sections]
-    parts.append("<h2>Where this departs from the published scripts</h2>\n<ul>")
-    parts += [f"<li>{escape(text)}</li>" for text in _DEPARTURES]
-    parts.append("</ul>")
+    for paper in _PAPERS:
+        shown = [section for section in sections if section.figure.paper == paper.key]
+        if shown:
+            parts.append(f"<h1>{escape(paper.title)}</h1>\n<p>{escape(paper.summary)}</p>")
+            parts += [_section(section, settings, made) for section in shown]
+            parts.append(f"<h2>{escape(paper.departures_title)}</h2>\n<ul>")
+            parts += [f"<li>{escape(text)}</li>" for text in paper.departures]
+            parts.append("</ul>")
     for card in cards(settings, made):
         rows = "\n".join(f"<tr><td>{escape(question)}</td><td>{answer}</td></tr>" for question, answer in card.answers)
         parts.append(
@@ -58,7 +103,7 @@ def page(sections: list[Section], settings: Settings, made: Provenance, seconds:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Infinite-width limit of a single attention layer, reproduced</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<title>{_TITLE}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -74,13 +119,11 @@ def _head(sections: list[Section], settings: Settings, made: Provenance, seconds
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     samples = f"{settings.samples:,}" if settings.samples else "50,000 (100,000 for ReLU)"
     links = ", ".join(f'<a href="#{s.figure.name}">{escape(s.figure.name)}</a>' for s in sections)
-    return f"""<h1>Infinite-width limit of a single attention layer, reproduced</h1>
-<p>Sakai, Karakida and Imaizumi (NeurIPS 2025, arXiv 2506.00846) show that the output of an attention layer at the usual 1/√n scaling tends to a
-mixture of Gaussians over random scores. Below are their figures, each beside what its estimator cannot see: the exact laws, at every width.</p>
+    return f"""<h1>{_TITLE}</h1>
 <p>This run took <strong>{seconds:.0f} s</strong> of wall time (what an earlier run had left was not computed again); {settings.trials} trials of {samples} networks, seed {settings.seed}.
 Figures: {links}.</p>
 <p class="small">{escape(made.date)}; {escape(made.hardware)}; {escape(made.system)}; {escape(versions)}; commit {escape(made.commit)}.</p>
-<p>What it costs, beside the published scripts at the paper's counts (CPU time per sample, measured on one core, times the number of samples):</p>
+<p>What it costs, beside the published scripts at the papers' counts (CPU time per sample, measured on one core, times the number of samples):</p>
 {html_table(costs)}"""
 
 

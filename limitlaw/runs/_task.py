@@ -16,7 +16,7 @@ Result = dict[str, np.ndarray]
 """What a task computes: named arrays."""
 
 _PACKAGE = Path(__file__).parent.parent
-_NUMERICAL = ("_arguments.py", "numerics", "laws", "netsor", "networks", "divergence")  # what every number depends on
+_NUMERICAL = ("_arguments.py", "numerics", "laws", "netsor", "networks", "divergence")
 _LIBRARIES = ("jax", "jaxlib", "numpy", "scipy")
 
 
@@ -42,6 +42,7 @@ class Task:
     compute: Callable[..., Result]
     settings: Mapping[str, Any]
     needs: tuple["Task", ...] = ()
+    packages: tuple[str, ...] = _NUMERICAL  # of limitlaw, whose code the result depends on
     cost: float = field(default=1.0, compare=False)  # seconds, roughly
     program: str = field(
         default="", compare=False
@@ -55,7 +56,7 @@ class Task:
         """All that the result depends on, as JSON holds it."""
         return {
             "compute": f"{self.compute.__module__}.{self.compute.__qualname__}",
-            "code": code_version(_source_of(self.compute)),
+            "code": code_version(_source_of(self.compute), packages=self.packages),
             "settings": dict(self.settings),
             "needs": [task.key for task in self.needs],
         }
@@ -81,11 +82,11 @@ def with_needs(tasks: Iterable[Task]) -> list[Task]:
 
 
 @functools.cache
-def code_version(*extra: Path) -> str:
-    """A digest of the code that numbers depend on: the numerical packages, `extra` files, and the libraries below them."""
+def code_version(*extra: Path, packages: tuple[str, ...] = _NUMERICAL) -> str:
+    """A digest of the code that numbers depend on: the packages, `extra` files, and the libraries below them."""
     files = [
         path
-        for name in _NUMERICAL
+        for name in packages
         for path in sorted((_PACKAGE / name).rglob("*.py") if (_PACKAGE / name).is_dir() else [_PACKAGE / name])
     ]
     parts = [path.read_bytes() for path in (*files, *extra) if path.is_file()]

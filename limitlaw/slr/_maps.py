@@ -51,7 +51,7 @@ class PhaseDiagram:
             attrs={"dim": self.dim},
         )
 
-    def plot(self, ax: Any = None, **style: Any) -> Any:
+    def plot(self, ax: Any = None, *, colorbar: bool = True, **style: Any) -> Any:
         """Draw the risk, the boundaries of the phases and their names on matplotlib axes (the current ones unless given)."""
         import matplotlib.pyplot as plt
 
@@ -61,16 +61,29 @@ class PhaseDiagram:
         beyond = np.where(self.level < 0, self.critical, np.nan)
         if np.nanmin(beyond, initial=np.inf) < 0 < np.nanmax(beyond, initial=-np.inf):
             axes.contour(self.x, self.y, beyond, [0.0], colors="white", linewidths=1, linestyles="--")
-        for name in PHASES:
-            rows, columns = np.nonzero(self.phase == name)
-            if rows.size > 0.02 * self.phase.size:
-                axes.text(
-                    self.x[int(np.median(columns))], self.y[int(np.median(rows))], name, color="white", ha="center", va="center", fontsize=7,
-                )  # fmt: skip
+        self._write_names(axes)
         axes.set_xlabel(SYMBOLS[self.x_name])
         axes.set_ylabel(SYMBOLS[self.y_name])
-        axes.figure.colorbar(mesh, ax=axes, label=f"oracle's exact risk at d = {self.dim}")
+        if colorbar:
+            axes.figure.colorbar(mesh, ax=axes, label=f"oracle's exact risk at d = {self.dim}")
         return axes
+
+    def _write_names(self, axes: Any) -> None:
+        """Each in the middle of its phase, or at the right edge where that is near; phases with little room go without."""
+        for name in PHASES:
+            rows, columns = np.nonzero(self.phase == name)
+            if rows.size > 0.1 * self.phase.size and np.ptp(rows) > 0.2 * self.y.size:
+                middle = int(np.median(columns))
+                at_edge = middle > 0.6 * self.x.size and columns.max() == self.x.size - 1
+                axes.text(
+                    self.x[-1] if at_edge else self.x[middle],
+                    self.y[int(np.median(rows))],
+                    name,
+                    color="white",
+                    ha="right" if at_edge else "center",
+                    va="center",
+                    fontsize=7,
+                )
 
 
 def phase_diagram(problem: Any, x_name: str, y_name: str, x: np.ndarray, y: np.ndarray) -> PhaseDiagram:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments
+from ..numerics import seed_key
 from ._closed import EvenAttention, SingleToken
 from ._comparison import Baselines, compare_with_baselines
 from ._dynamics import StationaryPoint, Trajectory, descend, flow, stationary_points, velocity
@@ -268,13 +269,12 @@ class Problem:
             >>> X.shape, y.shape
             ((1000, 3, 5), (1000,))
         """
-        import jax
 
         from ._simulation import draw_data
 
         count = int(_arguments.positive_integer("count", count))
         return draw_data(
-            jax.random.key(_arguments.seed(seed)),
+            seed_key(_arguments.seed(seed)),
             count,
             tokens=self._drawable("count", count),
             signal=self.signal,
@@ -481,7 +481,7 @@ class Problem:
         every = _shared_divisor(steps) if every is None else int(_arguments.positive_integer("every", every))
         tokens = self._drawable("samples", max(samples, test_samples))
         size, beginning = _positive("step_size", step_size), self._beginning(start)
-        keys = jax.random.split(jax.random.key(_arguments.seed(seed)))
+        keys = jax.random.split(seed_key(_arguments.seed(seed)))
         (X, y), (X_test, y_test) = (
             draw_data(
                 key, count, tokens=tokens, signal=self.signal, gamma=self.gamma, noise=self.noise,
