@@ -122,3 +122,77 @@ def test_the_example_runs():
         [sys.executable, ROOT / "examples" / "attention_layer.py"], capture_output=True, text=True, check=True
     )
     assert done.stdout.count("variance") == 3
+
+
+def test_regression_risk():
+    found = json.loads(invoke("slr", "risk", "--mu", -0.4, "--nu", 0, "--link", "quadratic", "--json").output)
+    assert found == {
+        "exact": pytest.approx(2.38455, abs=6e-6),
+        "refined asymptotics": pytest.approx(2.38455, abs=6e-6),
+        "mean field, alpha = log L / d": pytest.approx(0.75),
+        "mean field, alpha = 0": pytest.approx(0.75),
+    }
+    assert "8.63639160227e-08" in invoke("slr", "risk").output
+
+
+def test_regression_descent(tmp_path):
+    picture = tmp_path / "descent.png"
+    flags = [
+        "--steps",
+        100,
+        "--start",
+        "informed",
+        "--mu",
+        0.4,
+        "--nu",
+        0.3,
+        "--samples",
+        50,
+        "--dim",
+        20,
+        "--plot",
+        picture,
+    ]
+    found = json.loads(invoke("slr", "descent", *flags, "--json").output)
+    assert set(found) == {"exact", "mean field", "mean field, alpha = 0", "simulation"}
+    p = ll.slr.Problem(20, 20, noise=0.1)
+    run = p.descent(100, start=p.start("informed", mu=0.4, nu=0.3), every=10)
+    assert found["exact"]["risk"] == pytest.approx(run.risk)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    printed = invoke("slr", "descent", *flags[:-2]).output
+    assert printed.startswith("exact\n   step        risk      mu")
+    assert printed.count("\n") > 40
+
+
+def test_regression_phase_and_baselines(tmp_path):
+    found = json.loads(invoke("slr", "phase", "--dim", 30, "--log-tokens", 20, "--json").output)
+    assert (found["phase"], found["thresholds"]["alpha_best_beta"]) == ("paramagnetic", pytest.approx(0.25))
+    picture = tmp_path / "phases.pdf"
+    invoke("slr", "phase", "--dim", 6, "--over", "mu,beta", "--plot", picture)
+    assert picture.read_bytes().startswith(b"%PDF")
+    assert json.loads(invoke("slr", "baselines", "--dim", 20, "--gamma", 0.8, "--json").output)["bayes_full"] == (
+        pytest.approx(0.13234, abs=6e-6)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["risk", "--gamma", "2"], "gamma=2.0: must lie in (0, 1]"),
+        (["risk", "--mu", "0.9", "--eta", "0.9"], "no four unit vectors"),
+        (["descent", "--steps", "0"], "steps=0"),
+        (["descent", "--plot", "x.gif"], "--plot x.gif"),
+        (["phase", "--beta", "0"], "beta=0"),
+        (["phase", "--over", "a,b", "--plot", "x.png"], "diagrams are drawn over"),
+        (["baselines", "--tokens", "0"], "tokens=0"),
+    ],
+)
+def test_regression_refuses_in_one_line(arguments, words):
+    done = subprocess.run(
+        [sys.executable, "-c", "from limitlaw.cli import main; main()", "slr", *arguments],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -21,17 +21,17 @@ from .._arguments import positive_integer
 Link = Callable[[Array], Array]
 Samples = tuple[Array, Array]  # tokens before samples (l, n, d), and labels (n,)
 
+_BLOCK_NUMBERS = 2**21  # drawn at once
 _BLOCK_PROJECTIONS = 2**21  # numbers `x . u` and `x . v` alive at once while a risk is evaluated: 8 MiB
 _UNIT_TOLERANCE = 1e-4  # float32 rounds a norm to 1e-7; more is a vector that nobody normalised
 
 
 @dataclass(frozen=True)
 class Descent:
-    """What was recorded of each start: overlaps in the order mu, nu, eta, zeta, rho, and risks against the noisy labels."""
+    """What was recorded of each start: overlaps in the order mu, nu, eta, zeta, rho, and the risk against fresh noisy labels."""
 
     steps: Int[np.ndarray, "records"]
     overlaps: Float[np.ndarray, "starts records 5"]
-    train_risk: Float[np.ndarray, "starts records"]
     test_risk: Float[np.ndarray, "starts records"]
 
 
@@ -49,29 +49,35 @@ def draw_data(
     """`count` samples `(X, y)`: one token, at a uniform place, is `N(signal u*, gamma^2 I)`, the others are `N(0, I)`, and
     `y = link(x . v*) + noise xi` at that token. `directions` are `(u*, v*)`."""
     u_star, v_star = (jnp.asarray(direction, jnp.float32) for direction in directions)
-    return _draw(key, count, tokens, float(signal), float(gamma), float(noise), u_star, v_star, link)
+    # in blocks of one size, so that one compilation serves every count and every link
+    size = max(_BLOCK_NUMBERS // (tokens * u_star.shape[0]), 1)
+    blocks = [
+        _draw(jax.random.fold_in(key, i), size, tokens, float(signal), float(gamma), u_star, v_star)
+        for i in range(-(-count // size))
+    ]
+    X, seen, xi = (jnp.concatenate(parts)[:count] for parts in zip(*blocks, strict=True))
+    return X, link(seen) + jnp.float32(noise) * xi
 
 
-@functools.partial(jax.jit, static_argnames=("count", "tokens", "link"))
+@functools.partial(jax.jit, static_argnames=("count", "tokens"))
 def _draw(
     key: PRNGKeyArray,
     count: int,
     tokens: int,
     signal: Float[Array, ""] | float,
     gamma: Float[Array, ""] | float,
-    noise: Float[Array, ""] | float,
     u_star: Float[Array, "d"],
     v_star: Float[Array, "d"],
-    link: Link,
-) -> tuple[Float[Array, "n l d"], Float[Array, "n"]]:
+) -> tuple[Float[Array, "n l d"], Float[Array, "n"], Float[Array, "n"]]:
+    """Tokens, `x . v*` of the one with the signal, and standard normals for the noise of the labels."""
     key_place, key_tokens, key_label = jax.random.split(key, 3)
     place = jax.random.randint(key_place, (count,), 0, tokens)
     normals = jax.random.normal(key_tokens, (count, tokens, u_star.shape[0]), jnp.float32)
     informative = (jnp.arange(tokens) == place[:, None])[..., None]
     X = jnp.where(informative, signal * u_star + gamma * normals, normals)
     seen = jnp.take_along_axis(X, place[:, None, None], axis=1)[:, 0]
-    clean = link(jnp.matmul(seen, v_star, precision="highest"))
-    return X, clean + noise * jax.random.normal(key_label, (count,), jnp.float32)
+    clean = jnp.matmul(seen, v_star, precision="highest")
+    return X, clean, jax.random.normal(key_label, (count,), jnp.float32)
 
 
 def simulate(
@@ -98,18 +104,18 @@ def simulate(
     pairs = jnp.moveaxis(jnp.asarray(starts, jnp.float32), 1, 0)
     _check_unit("starts", pairs)
     u_star, v_star = (np.asarray(direction, np.float64) for direction in directions)
-    train, test = list(_blocks(X, y, len(starts))), list(_blocks(X_test, y_test, len(starts)))
+    test = list(_blocks(X_test, y_test, len(starts)))
     samples = _tokens_first(X), jnp.asarray(y, jnp.float32)
-    overlaps, train_risk, test_risk = [], [], []
+    overlaps, test_risk = [], []
     for step in range(0, steps + 1, every):
         if step > 0:
             pairs = _descend(pairs, *samples, every, float(step_size), float(scale), link)
         overlaps.append(_overlaps(np.asarray(pairs, np.float64), u_star, v_star))
-        train_risk.append(_risk(pairs, train, float(scale), link))
         test_risk.append(_risk(pairs, test, float(scale), link))
     return Descent(
         np.arange(0, steps + 1, every),
-        *(np.stack(records, axis=1) for records in (overlaps, train_risk, test_risk)),
+        np.stack(overlaps, axis=1),
+        np.stack(test_risk, axis=1),
     )
 
 

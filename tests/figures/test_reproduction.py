@@ -18,8 +18,9 @@ import pytest
 import xarray as xr
 from typer.testing import CliRunner
 
+from limitlaw import slr
 from limitlaw.cli import app
-from limitlaw.figures import FIGURES, Settings
+from limitlaw.figures import FIGURES, GROUPS, Settings
 from limitlaw.runs import Store
 
 SMALL = ["--trials", "3", "--samples", "3000"]
@@ -132,6 +133,63 @@ def test_the_report_is_one_page_that_needs_nothing_else(quick):
     assert words.count("Reproducibility card:") == 2
 
 
+def test_the_data_of_the_regression_are_what_the_library_computes(quick):
+    data = xr.open_zarr(quick / "data" / "slr_fig2.zarr")
+    for link in data["link"].values:
+        p = slr.Problem(100, 20, noise=0.1, link=str(link))
+        last = data.isel(step=-1).sel(link=link, theory="exact")
+        assert p.risk(*last["overlap"].values.T) == pytest.approx(last["risk"].values, rel=1e-9)
+        # the test risk of the simulation is the exact risk of its overlaps, but for 10,000 test sequences
+        simulated = data.isel(step=-1).sel(link=link, theory="simulation")
+        exact = p.risk(*simulated["overlap"].values.T)
+        assert np.abs(simulated["risk"].values - exact) == pytest.approx(0, abs=0.25 * float(exact.max()))
+    data = xr.open_zarr(quick / "data" / "slr_baselines.zarr")
+    for tokens in data["tokens"].values[:2]:
+        found = slr.Problem(20, None, 0.8, log_tokens=float(np.log(tokens))).baselines()
+        at = data["risk"].sel(tokens=tokens)
+        assert {name: float(at.sel(predictor=name)) for name in at["predictor"].values} == pytest.approx(
+            {name: found[name] for name in at["predictor"].values}, rel=1e-9
+        )
+    data = xr.open_zarr(quick / "data" / "slr_phase.zarr")
+    i, j = 2, 3
+    alpha, beta = float(data["x"][1, j]), float(data["y"][1, i])
+    assert float(data["risk"][1, i, j]) == pytest.approx(
+        slr.Problem(40, None, 0.6, beta, log_tokens=40 * alpha).risk(1, 1)
+    )
+    data = xr.open_zarr(quick / "data" / "slr_landscape.zarr")
+    corner = float(data["risk"].sel(theory="exact")[20, 0])  # the signal is lost: gamma^2 and the participation
+    assert corner == pytest.approx(1.31727, abs=1e-5)
+    assert sorted(map(str, data["kind"].values)) == ["saddle", "saddle", "sink", "source"]
+    data = xr.open_zarr(quick / "data" / "slr_basins.zarr")
+    assert np.isnan(data["learned_at"].sel(theory="exact").values[:, 0]).all()  # mu_0 = -0.9 never learns
+
+
+def test_figures_of_the_regression_say_what_they_show(quick):
+    store, settings = Store(quick / "store"), Settings.quick()
+    for name in GROUPS["slr"]:
+        figure = FIGURES[name]
+        data = figure.dataset(settings, store.load)
+        drawn = figure.draw(data)
+        words = {
+            text
+            for axes in drawn.axes
+            for text in (axes.get_xlabel(), axes.get_ylabel(), axes.get_title(), *legend_of(axes))
+            if text
+        }
+        assert words & {"step", "tokens L", "μ = u · u*", "start μ₀", "α = log L / d"}, name
+        assert any("risk" in text or "learned" in text for text in words), name
+        assert all(axes.lines or axes.collections or axes.patches for axes in drawn.axes), name
+        assert len(figure.finding(data)) > 100, name
+        assert figure.paper == "slr"
+    drawn = FIGURES["slr_fig2"].draw(FIGURES["slr_fig2"].dataset(settings, store.load))
+    assert legend_of(drawn.axes[2])[:2] == ["simulation, n = 1,000", "exact"]
+    assert [axes.get_title() for axes in drawn.axes[:3]] == ["linear", "quadratic", "ReLU"]
+
+
+def legend_of(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else []
+
+
 def test_the_data_are_those_of_the_figures(quick):
     """Labelled arrays hold what the library computes; kernel estimates of stored outputs are made again by scipy."""
     data = xr.open_zarr(quick / "data" / "fig1a.zarr")
@@ -151,7 +209,8 @@ def test_the_data_are_those_of_the_figures(quick):
 
 def test_figures_say_what_they_show(quick):
     store, settings = Store(quick / "store"), Settings.quick()
-    for name, figure in FIGURES.items():
+    for name in GROUPS["attention"]:
+        figure = FIGURES[name]
         data = figure.dataset(settings, store.load)
         drawn = figure.draw(data)
         for axes in drawn.axes:
@@ -286,7 +345,7 @@ def test_a_foreign_store_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "arguments, hint",
     [
-        (["fig1z"], "figure='fig1z': there is no such figure; use one of 'fig1a'"),
+        (["fig1z"], "figure='fig1z': there is no such figure; use one of 'attention', 'slr', 'fig1a'"),
         (["--trials", "1"], "trials=1: must be at least 2"),
         (["--samples", "3"], "samples=3: must be at least 100"),
         (["--seed", "-1"], "seed=-1"),

@@ -36,7 +36,7 @@ def test_a_key_changes_with_the_code(monkeypatch):
     from limitlaw.runs import _task
 
     before = chain().key
-    monkeypatch.setattr(_task, "code_version", lambda *paths: "other code")
+    monkeypatch.setattr(_task, "code_version", lambda *paths, **packages: "other code")
     assert chain().key != before
 
 
