@@ -31,6 +31,7 @@ bench: setup
 	$(BIN)/python benchmarks/gram_against_dense.py
 	$(BIN)/python benchmarks/laws_and_distances.py
 	$(BIN)/python benchmarks/reproduction.py
+	$(BIN)/python benchmarks/regression.py
 
 clean:
 	rm -rf $(VENV) out

@@ -11,7 +11,12 @@ from pathlib import Path
 
 from machine import heading
 
-RUNS = (("every figure, full counts", [], 60), ("every figure, --quick", ["--quick"], 20))
+RUNS = (
+    ("attention paper, full counts", ["attention"], "60"),
+    ("attention paper, --quick", ["attention", "--quick"], "20"),
+    ("both papers, full counts", [], ""),
+    ("both papers, --quick", ["--quick"], ""),
+)
 
 
 def resident(group):

@@ -202,9 +202,10 @@ def _zeros_of_slope(link: Link, gamma: float) -> list[float]:
 
     nu = np.linspace(-1 + 1e-6, 1 - 1e-6, _SEARCHED)
     values = link.kernel(gamma, nu)[1]
-    exact = [float(x) for x, value in zip(nu, values, strict=True) if abs(value) <= _AT_REST * np.abs(values).max()]
     changes = np.flatnonzero(values[:-1] * values[1:] < 0)
-    return sorted({round(x, 12) for x in exact} | {round(float(brentq(slope, nu[i], nu[i + 1])), 12) for i in changes})  # type: ignore[reportArgumentType]
+    crossings = [float(brentq(slope, nu[i], nu[i + 1])) for i in changes]  # type: ignore[reportArgumentType]
+    touching = nu[np.abs(values) <= _AT_REST * np.abs(values).max()] if values.any() else []
+    return sorted({round(float(x), 12) + 0.0 for x in (*crossings, *touching)})  # + 0.0: no minus zero
 
 
 def _classified(
