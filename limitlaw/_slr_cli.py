@@ -1,6 +1,7 @@
 """`limitlaw slr`: questions about single-location regression from the command line."""
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,7 +103,7 @@ def descent(
     beginning = problem.start(start, mu=mu, nu=nu, seed=seed)
     every = max(k for k in range(1, max(steps // _SHOWN_STEPS, 1) + 1) if steps % k == 0) if steps > 0 else 1
     runs = {"exact": problem.descent(steps, step_size, beginning, every=every)}
-    for name, alpha in (("mean field", None), ("mean field, alpha = 0", 0.0)):
+    for name, alpha in (("mean field", None), ("mean field, alpha = 0", 0.0)) if problem.beta else ():
         runs[name] = problem.descent(steps, step_size, beginning, method="mean-field", alpha=alpha, every=every)
     if samples is not None:
         runs["simulation"] = problem.simulate(samples, steps, step_size, seed, start=beginning, every=every)
@@ -113,7 +114,7 @@ def descent(
     lines = []
     for name, run in runs.items():
         lines += ["", name, "   step        risk      mu      nu     eta    zeta     rho"]
-        shown = range(0, run.at.size, max(run.at.size // _SHOWN_STEPS, 1))
+        shown = sorted({*range(0, run.at.size, max(run.at.size // _SHOWN_STEPS, 1)), run.at.size - 1})
         lines += [
             f"{run.at[i]:7d}  {run.risk[i]:10.4g}" + "".join(f"{value:8.3f}" for value in run.overlaps[i])
             for i in shown
@@ -178,7 +179,14 @@ def baselines(
 
 
 def _tell(plain: Any, lines: list[str], as_json: bool) -> None:
-    typer.echo(json.dumps(plain, indent=1) if as_json else "\n".join(lines))
+    typer.echo(json.dumps(_finite(plain), indent=1) if as_json else "\n".join(lines))
+
+
+def _finite(plain: Any) -> Any:
+    """JSON has no infinity: null where nothing finite is meant."""
+    if isinstance(plain, dict):
+        return {name: _finite(value) for name, value in plain.items()}
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
 
 
 def _draw(path: Path, draw: Any, *, legend: bool) -> None:

@@ -109,9 +109,8 @@ class BasinsFigure(Figure):
         stuck = data["uniform_mu"].values[data["uniform_risk"].sel(theory="exact").values >= data.attrs["level"]]
         where = f" The starts that do not have μ₀ below {stuck.max():.2f}." if stuck.size else ""
         return (
-            f"Within {data.attrs['steps']} steps {100 * exact:.0f}% of {data.sizes['start']} uniform starts learn under the exact dynamics ({100 * mean:.0f}% under the mean field).{where} The "
-            f"others sit on a plateau where gradients are exponentially small: the oracle is the only attractor, but the time to reach it from there is beyond any budget. So a start does "
-            f"matter, and the half of the plane with μ₀ < 0 shows it."
+            f"Within {data.attrs['steps']} steps {100 * exact:.0f}% of {data.sizes['start']} uniform starts learn under the exact dynamics, {100 * mean:.0f}% under the mean field.{where} What has not "
+            f"learned sits on a plateau where gradients are exponentially small: to be the only attractor is not to be reached. A start does matter."
         )
 
     def setup(self, data: xr.Dataset) -> str:

@@ -106,13 +106,20 @@ class LandscapeFigure(Figure):
         lost = float(data["risk"].sel(theory="exact").interp(mu=-0.5, nu=0.0))
         paper = float(data["risk"].sel(theory="mean-field").interp(mu=-0.5, nu=0.0))
         return (
-            f"The oracle is the only sink. But where the signal is lost the exact risk is {lost:.3f} and not {paper:.3f}: attention follows one wrong token, whose value has a "
+            f"{_only_sink(data)}Where the signal is lost the exact risk is {lost:.3f} and not {paper:.3f}: attention follows one wrong token, whose value has a "
             f"variance. The step between the two levels is as wide as the fluctuations of the signal's own score, γ/(c √d) = 0.1 in μ, and not 1/(β c d) = 0.014; beyond it the "
             f"plateau is flat, and lines of the flow that enter it do not come out in any reasonable time."
         )
 
     def setup(self, data: xr.Dataset) -> str:
         return "Linear link, d = 100, L = 20, β = 1, γ = 1/√2, η = ζ = ρ = 0, which the flow keeps for odd and even links. Nothing is random here."
+
+
+def _only_sink(data: xr.Dataset) -> str:
+    sinks = [
+        tuple(place) for place, kind in zip(data["place"].values, data["kind"].values, strict=True) if kind == "sink"
+    ]
+    return "In mean field the oracle is the only sink. " if sinks == [(1.0, 1.0)] else ""
 
 
 FIGURE = LandscapeFigure(

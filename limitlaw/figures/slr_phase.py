@@ -94,8 +94,8 @@ class PhaseFigure(Figure):
         first = self._diagrams(data)[1]
         inside, outside = (first.risk[(first.level > 0) == found] for found in (True, False))
         return (
-            f"Over (α, β) at d = {data.attrs['dim']} the oracle's exact risk has the median {np.median(inside):.2g} inside the retrieval phase and {np.median(outside):.2g} outside it: the boundary is right, "
-            f"and smeared over a width of 1/√d. Outside it the risk is above γ² = 0.36 by the participation of the frozen tokens, which the paper's formula leaves out."
+            f"Over (α, β) at d = {data.attrs['dim']} the oracle's exact risk has the median {np.median(inside):.2g} inside the retrieval phase and {np.median(outside):.2g} outside it. The "
+            f"boundary is smeared over a width of 1/√d. In the frozen phase the risk is above γ² = 0.36 by the participation of the frozen tokens, which the paper's formula leaves out."
         )
 
     def setup(self, data: xr.Dataset) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
+from .. import _arguments
 from ._landscape import Landscape
 from ._links import Link
 from ._mean_field import MeanFieldRisk
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _TOLERANCE = 1e-9
 _SEARCHED = 4001  # correlations at which the slope of a dual kernel is looked at for a change of sign
 _AT_REST = 1e-12
+_STEEPEST = 1e4
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Trajectory:
         """Draw the risk, or an overlap by name, on matplotlib axes (the current ones unless given) and return them."""
         import matplotlib.pyplot as plt
 
+        _arguments.one_of("of", of, ("risk", *NAMES))
         axes = plt.gca() if ax is None else ax
         for line in getattr(self, of).reshape(-1, self.at.size):
             axes.plot(self.at, line, **{"label": self.method, **style})
@@ -222,7 +225,7 @@ def _classified(
         point = np.array([mu, nu, 0.0, 0.0, 0.0])
         step = 1e-4
         ends = [landscape.risk_and_gradient((point + d * np.eye(5)[3] * step)[None])[1][0, 3] for d in (-1.0, 1.0)]
-        transverse = mu * rate * imbalance, -2 * p * slope * nu - (ends[1] - ends[0]) / (2 * step)
+        transverse = mu * rate * imbalance, float(-2 * p * slope * nu - (ends[1] - ends[0]) / (2 * step))
     return StationaryPoint(mu, nu, _kind(along_mu, along_nu, 2 * p * full), (along_mu, along_nu), transverse)
 
 
@@ -231,7 +234,9 @@ def _slopes(link: Link, gamma: float, nu: float) -> tuple[float, float]:
     step = 1e-5
     inside = min(max(nu, -1 + 2 * step), 1 - 2 * step)
     near = link.kernel(gamma, np.array([inside - step, inside + step, nu]))[1]
-    return float(near[2]), float(near[1] - near[0]) / (2 * step)
+    # a jump makes the kernel steeper than any number where two Gaussians are equal
+    slope = float(near[2]) if abs(near[2]) <= _STEEPEST * abs(near[1]) else float(np.copysign(np.inf, near[2]))
+    return slope, float(near[1] - near[0]) / (2 * step)
 
 
 def _kind(along_mu: float, along_nu: float, scale: float) -> str:

@@ -24,6 +24,8 @@ class GeneralRisk(Landscape):
 
     def __init__(self, setting: Setting, link: Link) -> None:
         self._setting, self._link = setting, link
+        # a grid of overlaps asks for the same rho again and again
+        self._with_values = functools.lru_cache(maxsize=64)(self._tables_with_values)
 
     @functools.cached_property
     def _tables(self) -> Tables:
@@ -35,8 +37,22 @@ class GeneralRisk(Landscape):
 
     def risk_and_gradient(self, overlaps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The risk, `(count,)`, and its derivatives in the five overlaps, `(count, 5)`."""
-        values, slopes = zip(*(self._at(*map(float, point), gradient=True) for point in overlaps), strict=True)
-        return np.array(values), np.stack(slopes)
+        inside = self._resolved(overlaps)
+        found = [self._at(*map(float, point), gradient=True) for point in inside]
+        risks, slopes = np.array([value for value, _ in found]), np.array([slope for _, slope in found]).reshape(-1, 5)
+        moved = np.any(inside != overlaps, axis=1)
+        risks[moved] = self.risk(overlaps[moved])
+        return risks, slopes
+
+    def _resolved(self, overlaps: np.ndarray) -> np.ndarray:
+        """Where the slopes of a link that bends are seen by the grid: a little inside of `|rho| = 1` and `|eta| = 1`."""
+        if not self._link.bends:
+            return overlaps
+        spacing = max(self._tables.s_step / self._setting.gamma, self._tables.h[1] - self._tables.h[0])
+        most = np.sqrt(1 - min(spacing, 0.1) ** 2)
+        inside = overlaps.copy()
+        inside[:, [2, 4]] = np.clip(inside[:, [2, 4]], -most, most)
+        return inside
 
     @functools.cached_property
     def _without_values(self) -> tuple[np.ndarray, np.ndarray]:
@@ -49,8 +65,7 @@ class GeneralRisk(Landscape):
             np.stack([t.slope_against(2, alone), t.slope_against(1, beside), t.slope_against(0, both)]),
         )
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019 a grid of overlaps asks for the same rho again and again
-    def _with_values(self, rho: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _tables_with_values(self, rho: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Tables of `p H`, `H^2` and `(1 - p) H`, their slopes in the signal's score, and their derivatives in `rho`."""
         t, link = self._tables, self._link
         m, v = rho * t.h, np.full_like(t.h, 1 - rho**2)

@@ -4,12 +4,18 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import erf, ndtr, owens_t
 
 _LEAST_VARIANCE = 1e-30  # below it a Gaussian is a point, and a jump is felt on one side only
 _LEAST_SINE = 1e-8  # no correlation between it and 1 can be written in float64
+_LEAST_SMOOTH = 1e-6  # variance, and one minus the size of a correlation, below which scores lose their digits
 _ROOT_TWO_PI = np.sqrt(2 * np.pi)
+_TRIED = np.linspace(-30.0, 30.0, 241)
+_CENTRES = np.linspace(-3.0, 3.0, 13)
+_NODES = (48, 96, 160)
+_AGREEMENT = 1e-5
 
 Moments = tuple[np.ndarray, np.ndarray, np.ndarray]
 """An expectation of one Gaussian, and its derivatives in the mean and in the variance."""
@@ -26,6 +32,7 @@ class Link(abc.ABC):
 
     name: str = "link"
     parity: int = 0
+    bends: bool = False  # has a kink or a jump, which a grid may miss where a Gaussian is narrow
 
     @abc.abstractmethod
     def __call__(self, t: Any) -> Any:
@@ -158,7 +165,7 @@ class Quadratic(Link):
 class ReLU(Link):
     """`sigma(t) = max(t, 0)`."""
 
-    name, parity = "relu", 0
+    name, bends = "relu", True
 
     def __call__(self, t: Any) -> Any:
         return (t + abs(t)) / 2
@@ -196,7 +203,7 @@ class ReLU(Link):
 class Sign(Link):
     """`sigma(t) = sign(t)`."""
 
-    name, parity = "sign", -1
+    name, parity, bends = "sign", -1, True
 
     def __call__(self, t: Any) -> Any:
         return (t > 0) * 1.0 - (t < 0) * 1.0
@@ -228,22 +235,44 @@ class Sign(Link):
 
 
 class Smooth(Link):
-    """Any smooth function, by Gauss-Hermite quadrature; derivatives are moments with the scores of the Gaussians.
+    """Any smooth function, by Gauss-Hermite quadrature with as many nodes as it takes; derivatives are moments with the scores of the Gaussians.
 
-    A kink or a jump spoils the quadrature: write a `Link` with closed forms for those. Within 1e-6 of the bounds of the overlaps the
-    Gaussians are taken a little wider than they are.
+    A kink or a jump spoils the quadrature and is refused: write a `Link` with closed forms for those. Derivatives within 1e-6 of the bounds of the
+    overlaps are those of Gaussians a little wider than they are.
     """
-
-    _NODES = 48
-    _LEAST = 1e-6  # variance, and one minus the squared correlation, below which scores lose their digits
 
     def __init__(self, function: Callable[[Any], Any], name: str) -> None:
         self._function, self.name = function, name
-        x, w = np.polynomial.hermite_e.hermegauss(self._NODES)
-        self._x, self._w = x, w / w.sum()
+        values = self(_TRIED)
+        self.parity = next(
+            (sign for sign in (1, -1) if np.allclose(values[::-1], sign * values, rtol=1e-12, atol=1e-12)), 0
+        )
+        self._x, self._w = self._enough_nodes()
+
+    def _enough_nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first rule that agrees with one of half as many nodes again."""
+        change = np.inf
+        for count in _NODES:
+            (x, w), finer = _gauss_hermite(count), _gauss_hermite(count + count // 2)
+            coarse, fine = (self._averages(*rule) for rule in ((x, w), finer))
+            change = np.max(np.abs(coarse - fine) / (1 + np.abs(fine)))
+            if change < _AGREEMENT:
+                return x, w
+        raise ValueError(
+            f"link={self.name}: its Gaussian averages still change by {change:.1g} with {_NODES[-1]} nodes, as those of a kink or a jump do; use link='relu' or "
+            f"'sign', or write a slr.Link with closed forms."
+        )
+
+    def _averages(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Means and squares of the function of Gaussians of variance 1."""
+        values = self(_CENTRES[:, None] + x)
+        return np.stack([values @ w, values**2 @ w])
 
     def __call__(self, t: Any) -> Any:
-        return self._function(t)
+        if not isinstance(t, np.ndarray | float):
+            return self._function(t)
+        with jax.enable_x64(True):  # a function from jax.numpy would round to float32
+            return np.asarray(self._function(t), np.float64)
 
     def slope(self, t: np.ndarray) -> np.ndarray:
         step = 1e-5 * (1 + np.abs(t))
@@ -256,33 +285,57 @@ class Smooth(Link):
         return self._moments(lambda t: self(t) ** 2, m, v)
 
     def _moments(self, function: Callable[[Any], Any], m: np.ndarray, v: np.ndarray) -> Moments:
-        s = np.sqrt(np.maximum(v, self._LEAST))[..., None]
-        values = np.asarray(function(np.asarray(m)[..., None] + s * self._x), np.float64)
-        x, s = self._x, s[..., 0]
-        return values @ self._w, (values @ (self._w * x)) / s, (values @ (self._w * (x**2 - 1))) / (2 * s**2)
+        m, v = np.broadcast_arrays(np.asarray(m, np.float64), v)
+        x, w = self._x, self._w
+        values = function(m[..., None] + np.sqrt(np.maximum(v, 0.0))[..., None] * x)
+        s = np.sqrt(np.maximum(v, _LEAST_SMOOTH))
+        wider = values if v.size and v.min() >= _LEAST_SMOOTH else function(m[..., None] + s[..., None] * x)
+        return values @ w, (wider @ (w * x)) / s, (wider @ (w * (x**2 - 1))) / (2 * s**2)
 
     def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
-        m1, v1, m2, v2, c = (a[..., None, None] for a in np.broadcast_arrays(m1, v1, m2, v2, c))
-        s1, s2 = np.sqrt(np.maximum(v1, self._LEAST)), np.sqrt(np.maximum(v2, self._LEAST))
-        r = np.clip(c / (s1 * s2), -1 + self._LEAST, 1 - self._LEAST)
+        return self._joint(lambda a, b: self(a) * self(b), m1, v1, m2, v2, c)
+
+    def gap(
+        self,
+        m1: np.ndarray,
+        v1: np.ndarray,
+        m2: np.ndarray,
+        v2: np.ndarray,
+        c: np.ndarray,
+        both: Products | None = None,
+    ) -> Products:
+        """Of the difference itself: nothing cancels where the two are nearly equal."""
+        return self._joint(lambda a, b: (self(a) - self(b)) ** 2, m1, v1, m2, v2, c)
+
+    def _joint(self, function: Callable[[Any, Any], np.ndarray], *gaussians: np.ndarray) -> Products:
+        """`E function(A, B)` and its derivatives: by scores of the Gaussians, which need some width."""
+        m1, v1, m2, v2, c = (np.asarray(a, np.float64)[..., None, None] for a in np.broadcast_arrays(*gaussians))
+        x, y, w = self._x[:, None], self._x, self._w[:, None] * self._w
+
+        def values(v1: np.ndarray, v2: np.ndarray, r: np.ndarray, q: np.ndarray) -> np.ndarray:
+            return function(m1 + np.sqrt(v1) * x, m2 + np.sqrt(v2) * (r * x + q * y)) * w
+
+        narrow1, narrow2 = np.maximum(v1, 0.0), np.maximum(v2, 0.0)
+        true_r = np.clip(c / np.sqrt(np.maximum(narrow1 * narrow2, 1e-300)), -1, 1)
+        exact = values(narrow1, narrow2, true_r, np.sqrt((1 - true_r) * (1 + true_r)))
+        wide1, wide2 = np.maximum(v1, _LEAST_SMOOTH), np.maximum(v2, _LEAST_SMOOTH)
+        s1, s2 = np.sqrt(wide1), np.sqrt(wide2)
+        r = np.clip(c / (s1 * s2), -1 + _LEAST_SMOOTH, 1 - _LEAST_SMOOTH)
         q = np.sqrt((1 - r) * (1 + r))
-        x, w = self._x[:, None], self._w[:, None] * self._w
-        y = self._x
-        values = np.asarray(self(m1 + s1 * x), np.float64) * np.asarray(self(m2 + s2 * (r * x + q * y)), np.float64) * w
-        score2 = y / (q * s2)
-        score1 = (x - r * y / q) / s1
-        inverse1, inverse2, inverse = 1 / (q * s1) ** 2, 1 / (q * s2) ** 2, -r / (q**2 * s1 * s2)
+        same = np.array_equal(wide1, v1) and np.array_equal(wide2, v2) and np.array_equal(r, true_r)
+        wider = exact if same else values(wide1, wide2, r, q)
+        score1, score2 = (x - r * y / q) / s1, y / (q * s2)
 
         def total(factor: Any) -> np.ndarray:
-            return (values * factor).sum(axis=(-2, -1))
+            return (wider * factor).sum(axis=(-2, -1))
 
         return (
-            total(1.0),
+            exact.sum(axis=(-2, -1)),
             total(score1),
-            total(score1**2 - inverse1) / 2,
+            total(score1**2 - 1 / (q * s1) ** 2) / 2,
             total(score2),
-            total(score2**2 - inverse2) / 2,
-            total(score1 * score2 - inverse),
+            total(score2**2 - 1 / (q * s2) ** 2) / 2,
+            total(score1 * score2 + r / (q**2 * s1 * s2)),
         )
 
 
@@ -302,7 +355,7 @@ def as_link(link: Any) -> Link:
     if not callable(link):
         raise TypeError(f"link={link!r}: must be a name, a function of an array, or a slr.Link.")
     name = getattr(link, "__name__", "link")
-    t = np.linspace(-30.0, 30.0, 241)
+    t = _TRIED
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(link(t), np.float64)
@@ -318,6 +371,12 @@ def as_link(link: Any) -> Link:
             f"link={name}: it is {values[~np.isfinite(values)][0]} at {worst:g}; it must be finite everywhere."
         )
     return Smooth(link, name)
+
+
+def _gauss_hermite(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for a standard normal."""
+    x, w = np.polynomial.hermite_e.hermegauss(count)
+    return x, w / w.sum()
 
 
 def _standard(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

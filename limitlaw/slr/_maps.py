@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._mean_field import free_energy
+from ._mean_field import phase_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,8 +36,7 @@ class PhaseDiagram:
     @property
     def phase(self) -> np.ndarray:
         """The name of the phase at every point."""
-        missed = np.where(self.critical < 0, "paramagnetic", "frozen")
-        return np.where(self.level > 0, "retrieval", missed)
+        return phase_of(self.level, self.critical)
 
     def to_xarray(self) -> xr.Dataset:
         """Labelled."""
@@ -94,9 +93,7 @@ def phase_diagram(problem: Any, x_name: str, y_name: str, x: np.ndarray, y: np.n
             values = {y_name: float(along_y), x_name: float(along_x)}
             mu = values.pop("mu", 1.0)
             changed = problem.changed(**values)
-            alpha = changed.alpha
-            level[i, j] = changed.strength * mu - free_energy(changed.beta, alpha) / changed.beta
-            critical[i, j] = changed.beta - np.sqrt(2 * alpha)
+            level[i, j], critical[i, j] = changed.distances(mu)
             risk[i, j] = changed.risk(mu, 1.0)
     return PhaseDiagram(x_name, y_name, x, y, level, critical, risk, problem.dim)
 
@@ -117,7 +114,7 @@ class BasinMap:
     method: str
 
     @property
-    def learned(self) -> float:
+    def learned_fraction(self) -> float:
         """The fraction of the starts that learn."""
         return float(np.isfinite(self.learned_at).mean())
 

@@ -1,10 +1,12 @@
 """The mean-field picture: a random energy model of the scores, its phases, the paper's risk, and what the exact formula tends to."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, ndtr
 
+from .. import _arguments
 from ._landscape import Landscape
 from ._links import Link
 
@@ -18,8 +20,15 @@ def free_energy(beta: float, alpha: float) -> float:
         >>> slr.free_energy(1.0, alpha=0.02), slr.free_energy(0.1, alpha=0.02)
         (0.2, 0.025)
     """
+    beta, alpha = _arguments.non_negative("beta", beta), _arguments.non_negative("alpha", alpha)
     critical = np.sqrt(2 * alpha)
     return float(alpha + beta**2 / 2 if beta <= critical else beta * critical)
+
+
+def phase_of(level: Any, critical: Any) -> np.ndarray:
+    """ "retrieval" where `level = c mu - psi` is positive, else "paramagnetic" or, where `critical = beta - sqrt(2 alpha)` is not negative, "frozen":
+    one token, many tokens, or few wrong ones carry the attention."""
+    return np.where(np.asarray(level) > 0, "retrieval", np.where(np.asarray(critical) < 0, "paramagnetic", "frozen"))
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,6 @@ class Noise:
         critical = float(np.sqrt(2 * alpha))
         r = min(beta, critical)
         return cls(free_energy(beta, alpha) / beta, r * float(np.sqrt(dim)), float(beta < critical), 1 - r / beta)
-
-
-def phase(c: float, mu: float, beta: float, alpha: float) -> str:
-    """ "retrieval", "paramagnetic" or "frozen": which token, many tokens, or few wrong ones carry the attention."""
-    if c * mu > free_energy(beta, alpha) / beta:
-        return "retrieval"
-    return "paramagnetic" if beta < np.sqrt(2 * alpha) else "frozen"
 
 
 class MeanFieldRisk(Landscape):
@@ -91,9 +93,10 @@ class MeanFieldRisk(Landscape):
         first, second = link.mean(m * zeta, v), link.mean(zero, v)
         square, own = link.square(m * zeta, v), link.square(zero, v)
         both = link.product(m * zeta, v, zero, v, gamma**2 * nu)
-        signal = square[0] - 2 * k * first[0] + k**2
-        shared = both[0] - k * (first[0] + second[0]) + k**2
-        risk = p**2 * signal - 2 * p * shared + own[0] - 2 * k * second[0] + k**2
+        gap = link.gap(m * zeta, v, zero, v, gamma**2 * nu, both)[0]
+        signal, rest = square[0] - 2 * k * first[0] + k**2, own[0] - 2 * k * second[0] + k**2
+        shared = (signal + rest - gap) / 2
+        risk = p * gap + missed * (rest - p * signal)  # the same, and nothing cancels where p is nearly 1
         by_k = 2 * (p**2 * (k - first[0]) - p * (2 * k - first[0] - second[0]) + k - second[0])
         gradient = np.stack(
             [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import numbers
 from dataclasses import dataclass
 from math import exp, inf, isinf, log, log1p, sqrt
 from typing import Any
@@ -12,15 +13,16 @@ import numpy as np
 
 from .. import _arguments
 from ..numerics import seed_key
+from ._baselines import gate_risk
 from ._closed import EvenAttention, SingleToken
 from ._comparison import Baselines, compare_with_baselines
 from ._dynamics import StationaryPoint, Trajectory, descend, flow, stationary_points, velocity
 from ._general import GeneralRisk
 from ._landscape import Landscape
 from ._linear import LinearRisk
-from ._links import Linear, Link, as_link
+from ._links import Linear, Link, Sign, as_link
 from ._maps import BasinMap, PhaseDiagram, basin_map, phase_diagram
-from ._mean_field import MeanFieldRisk, Noise, phase, refined_risk
+from ._mean_field import MeanFieldRisk, Noise, phase_of, refined_risk
 from ._overlaps import NAMES, as_overlaps, random_start, vectors
 from ._tables import MOST_SCALE, Setting, noise_alone
 
@@ -66,12 +68,13 @@ class Problem:
     _: dataclasses.KW_ONLY
     log_tokens: Any = None
     signal: Any = None
+    _given_signal: Any = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         dim = _arguments.positive_integer("dim", self.dim)
         if dim < 2:
             raise ValueError(f"dim={self.dim!r}: two orthogonal directions need at least 2 dimensions.")
-        gamma = _arguments.non_negative("gamma", self.gamma)
+        gamma = _number("gamma", self.gamma)
         if not 0 < gamma <= 1:
             raise ValueError(
                 f"gamma={self.gamma!r}: must lie in (0, 1]; it is the standard deviation of the token with the signal."
@@ -87,6 +90,7 @@ class Problem:
             else _arguments.non_negative("signal", self.signal),
             **self._counted(),
         }
+        object.__setattr__(self, "_given_signal", self.signal)
         for name, value in settings.items():
             object.__setattr__(self, name, value)
         if self.scale > MOST_SCALE:
@@ -122,7 +126,9 @@ class Problem:
             >>> slr.Problem.marion(dim=50, tokens=10, gamma=0.3).signal
             5.0
         """
-        return cls(dim, tokens, gamma, signal=sqrt(dim / 2), **settings)
+        if "signal" in settings:
+            raise ValueError(f"signal={settings['signal']!r}: here it is sqrt(dim / 2); use Problem to choose it.")
+        return cls(dim, tokens, gamma, signal=sqrt(_arguments.positive_integer("dim", dim) / 2), **settings)
 
     @property
     def scale(self) -> float:
@@ -162,7 +168,7 @@ class Problem:
     def _noise(self, alpha: float | None) -> Noise:
         if self.beta == 0:
             raise ValueError(
-                "beta=0: even attention has no mean-field limit; use method='exact', which is a closed form there."
+                "beta=0: attention that does not look has no phases and no mean field; use a positive beta, or the exact risk."
             )
         alpha = self.alpha if alpha is None else _arguments.non_negative("alpha", alpha)
         return Noise.limit(self.beta, alpha, self.dim)
@@ -214,16 +220,20 @@ class Problem:
         _arguments.one_of("method", method, _METHODS)
         overlaps = self._checked(mu, nu, eta, zeta, rho)
         flat = overlaps.reshape(-1, 5)
-        if method == "refined":
+        if method == "refined" and not isinf(self.log_others):  # one token cannot be missed
             values = refined_risk(self.link, flat, self.dim, self.signal, self.gamma, self._refined_noise(alpha))
         else:
-            values = self._landscape(method, alpha).risk(flat)
+            values = self._landscape("exact" if method == "refined" else method, alpha).risk(flat)
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"link={self.link}: the risk is {values[~np.isfinite(values)][0]}, so the link is not finite everywhere; mend it."
+            )
         return _shaped(values, overlaps.shape[:-1])
 
     def _refined_noise(self, alpha: float | None) -> Noise:
         """The noise at this number of tokens, without the signal, unless another `alpha` is asked for."""
         limit = self._noise(alpha)
-        if alpha is not None or isinf(self.log_others):
+        if alpha is not None:
             return limit
         return Noise(limit.psi, *noise_alone(self._setting()))
 
@@ -257,7 +267,14 @@ class Problem:
                 given.append(np.asarray(value, np.float64))
             except (TypeError, ValueError):
                 raise TypeError(f"{name}={value!r}: must be a number, or an array of numbers.") from None
-        return as_overlaps(np.stack(np.broadcast_arrays(*given), axis=-1), self.dim)
+        try:
+            together = np.broadcast_arrays(*given)
+        except ValueError:
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(NAMES, given, strict=True))
+            raise ValueError(
+                f"overlaps have shapes {shapes}, which do not broadcast; give numbers, or arrays that do."
+            ) from None
+        return as_overlaps(np.stack(together, axis=-1), self.dim)
 
     def sample(self, count: int, *, seed: int = 0) -> tuple[Any, Any]:
         """Data, as jax arrays: `X` of shape (count, L, d) and `y` of shape (count,); `u_*` and `v_*` are the first two axes.
@@ -269,28 +286,28 @@ class Problem:
             >>> X.shape, y.shape
             ((1000, 3, 5), (1000,))
         """
+        count = int(_arguments.positive_integer("count", count))
+        self._check_drawable("count", count)
+        return self._data(seed_key(_arguments.seed(seed)), count)
 
+    def _data(self, key: Any, count: int) -> tuple[Any, Any]:
         from ._simulation import draw_data
 
-        count = int(_arguments.positive_integer("count", count))
+        assert self.tokens is not None
         return draw_data(
-            seed_key(_arguments.seed(seed)),
-            count,
-            tokens=self._drawable("count", count),
-            signal=self.signal,
-            gamma=self.gamma,
-            noise=self.noise,
-            directions=self._directions,
-            link=self.link,
-        )
+            key, count, tokens=self.tokens, signal=self.signal, gamma=self.gamma, noise=self.noise,
+            directions=self._directions, link=self.link,
+        )  # fmt: skip
 
-    def _drawable(self, name: str, count: int) -> int:
-        if self.tokens is None or 4.0 * count * self.tokens * self.dim > _LARGEST_DATA:
+    def _check_drawable(self, name: str, count: int) -> None:
+        if self.tokens is None:
             raise ValueError(
-                f"{name}={count} with log_tokens={self.log_tokens:.4g} at dim={self.dim}: that is more than 2 GiB of data; draw fewer, or use "
-                f"method='exact', which needs none."
+                f"log_tokens={self.log_tokens:.6g}: data need a whole number of tokens; give tokens instead."
             )
-        return self.tokens
+        if 4.0 * count * self.tokens * self.dim > _LARGEST_DATA:
+            raise ValueError(
+                f"{name}={count} with tokens={self.tokens} at dim={self.dim}: that is more than 2 GiB of data; use fewer."
+            )
 
     @property
     def _directions(self) -> tuple[np.ndarray, np.ndarray]:
@@ -325,8 +342,8 @@ class Problem:
                 f"kind={kind!r} with mu={mu!r}, nu={nu!r}: only an informed start is told its overlaps; use kind='informed'."
             )
         for name, value in (("mu", mu), ("nu", nu)):
-            if value is not None and not -1 <= value <= 1:
-                raise ValueError(f"{name}={value!r}: an overlap lies in [-1, 1].")
+            if value is not None:
+                _overlap(name, value)
         number = 1 if count is None else int(_arguments.positive_integer("count", count))
         overlaps = random_start(self.dim, number, seed, mu, nu)
         if kind == "manifold":
@@ -387,11 +404,12 @@ class Problem:
             True
         """
         end = _positive("time", time)
-        points = int(_arguments.positive_integer("points", points))
+        if _arguments.positive_integer("points", points) < 2:
+            raise ValueError(f"points={points!r}: a trajectory has at least 2.")
         landscape, beginning = self._landscape(method, alpha), self._beginning(start)
         if planar and np.abs(beginning[..., 2:]).max() > 0:
             raise ValueError("planar=True: the start must have eta = zeta = rho = 0; use p.start('manifold').")
-        times = np.linspace(0.0, end, max(points, 2))
+        times = np.linspace(0.0, end, int(points))
         runs = [flow(landscape, one, times, planar=planar) for one in beginning.reshape(-1, 5)]
         overlaps, risk = (
             np.stack(parts).reshape(*beginning.shape[:-1], *parts[0].shape) for parts in zip(*runs, strict=True)
@@ -413,10 +431,15 @@ class Problem:
         return rates[:, :2].reshape(*overlaps.shape[:-1], 2)
 
     def _beginning(self, start: Any) -> np.ndarray:
-        overlaps = as_overlaps(self.start() if start is None else start, self.dim)
-        if overlaps.ndim > 2:
-            raise ValueError(f"start has shape {overlaps.shape}: give overlaps of shape (5,), or (starts, 5).")
-        return overlaps
+        try:
+            array = np.asarray(self.start() if start is None else start, np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"start={start!r}: must be overlaps of shape (5,) or (starts, 5), such as p.start('uniform')."
+            ) from None
+        if array.ndim not in (1, 2) or not array.size:
+            raise ValueError(f"start has shape {array.shape}: give overlaps of shape (5,), or (starts, 5).")
+        return as_overlaps(array, self.dim)
 
     def stationary_points(self, *, alpha: float | None = 0.0) -> list[StationaryPoint]:
         """Where the mean-field flow on `eta = zeta = rho = 0` rests, each with its kind (the paper's Propositions 4 and 10).
@@ -431,6 +454,10 @@ class Problem:
             (-1.0, 1.0) saddle
             (1.0, 1.0) sink
         """
+        if not self.link.kernel(self.gamma, np.ones(1))[0][0]:
+            raise ValueError(
+                f"link={self.link}: it is 0 wherever it matters, so that there is nothing to learn; use another."
+            )
         if not self.signal:
             raise ValueError(
                 "signal=0: nothing moves mu, so that every value of it is stationary; use gamma below 1, or give a signal."
@@ -464,13 +491,13 @@ class Problem:
         """
         import jax
 
-        from ._simulation import draw_data, simulate
+        from ._simulation import check_schedule, simulate
 
         if self.dim < 4:
             raise ValueError(
                 f"dim={self.dim}: four directions need at least 4 dimensions to move in; use dim=4 or more."
             )
-        if self.link.name == "sign":
+        if isinstance(self.link, Sign):
             raise ValueError(
                 "link='sign': its slope is 0 almost everywhere, so that gradient descent on samples does not move v; use descent."
             )
@@ -479,16 +506,15 @@ class Problem:
             for name, value in (("samples", samples), ("steps", steps), ("test_samples", test_samples))
         )
         every = _shared_divisor(steps) if every is None else int(_arguments.positive_integer("every", every))
-        tokens = self._drawable("samples", max(samples, test_samples))
+        check_schedule(steps, every)
+        for name, count in (("samples", samples), ("test_samples", test_samples)):
+            self._check_drawable(name, count)
+        self._check_differentiable()
         size, beginning = _positive("step_size", step_size), self._beginning(start)
         keys = jax.random.split(seed_key(_arguments.seed(seed)))
         (X, y), (X_test, y_test) = (
-            draw_data(
-                key, count, tokens=tokens, signal=self.signal, gamma=self.gamma, noise=self.noise,
-                directions=self._directions, link=self.link,
-            )
-            for key, count in zip(keys, (samples, test_samples), strict=True)
-        )  # fmt: skip
+            self._data(key, count) for key, count in zip(keys, (samples, test_samples), strict=True)
+        )
         run = simulate(
             X, y, X_test, y_test, vectors(beginning.reshape(-1, 5), self.dim), directions=self._directions, scale=self.scale,
             link=self.link, steps=steps, step_size=size, every=every,
@@ -499,6 +525,17 @@ class Problem:
             np.asarray(run.steps), overlaps[0] if one else overlaps, risk[0] if one else risk, "simulation", "step"
         )
 
+    def _check_differentiable(self) -> None:
+        import jax
+
+        try:
+            jax.eval_shape(jax.grad(lambda t: self.link(t)), jax.ShapeDtypeStruct((), np.float32))
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(
+                f"link={self.link}: jax cannot differentiate it ({reason}); write it with jax.numpy."
+            ) from None
+
     def phase(self, mu: float = 1.0, *, alpha: float | None = None) -> str:
         """ "retrieval", "paramagnetic" or "frozen": the phase of the mean-field limit at overlap `mu`.
 
@@ -508,8 +545,21 @@ class Problem:
             >>> slr.Problem(dim=100, tokens=20).phase(), slr.Problem(dim=100, log_tokens=60.0).phase()
             ('retrieval', 'paramagnetic')
         """
-        self._noise(alpha)
-        return phase(self.strength, float(mu), self.beta, self.alpha if alpha is None else alpha)
+        if isinf(self.log_others):
+            return "retrieval"  # there is nothing else
+        return str(phase_of(*self.distances(mu, alpha=alpha)))
+
+    def distances(self, mu: float = 1.0, *, alpha: float | None = None) -> tuple[float, float]:
+        """How far the limit is inside the retrieval phase, `c mu - psi`, and inside the frozen one, `beta - sqrt(2 alpha)`.
+
+        !!! Example
+
+            >>> from limitlaw import slr
+            >>> [round(x, 4) for x in slr.Problem(dim=100, tokens=20).distances(mu=0.5)]
+            [0.1088, 0.7552]
+        """
+        psi = self._noise(alpha).psi
+        return self.strength * _overlap("mu", mu) - psi, self.beta - sqrt(2 * (self.alpha if alpha is None else alpha))
 
     @property
     def realisable(self) -> bool:
@@ -545,15 +595,14 @@ class Problem:
             >>> slr.Problem(dim=100, tokens=20).changed(gamma=0.6, beta=2.0).signal
             8.0
         """
-        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | settings
-        if "log_tokens" in settings or alpha is not None:
-            own["tokens"] = None
-        elif own["tokens"] is not None:
-            own["log_tokens"] = None
+        if alpha is not None and {"tokens", "log_tokens"} & set(settings):
+            raise ValueError(f"alpha={alpha!r} beside a number of tokens: alpha is log L / d; give one of them.")
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
+        own |= {"signal": self._given_signal, "tokens": None, "log_tokens": None} | settings
         if alpha is not None:
             own["log_tokens"] = _arguments.non_negative("alpha", alpha) * own["dim"]
-        if "signal" not in settings and self.signal == sqrt((1 - self.gamma**2) * self.dim):
-            own["signal"] = None
+        elif own["tokens"] is None and own["log_tokens"] is None:
+            own["tokens"], own["log_tokens"] = self.tokens, None if self.tokens is not None else self.log_tokens
         return Problem(**own)
 
     def phase_diagram(
@@ -574,7 +623,14 @@ class Problem:
 
     def _axis(self, name: str, values: Any) -> np.ndarray:
         if values is not None:
-            return _arguments.finite_array(f"values of {name}", values, 1)
+            array = _arguments.finite_array(f"values of {name}", values, 1)
+            if array.size < 2:
+                raise ValueError(f"values of {name}: a diagram needs at least 2 along each axis, not {array.size}.")
+            if name == "beta" and array.min() <= 0:
+                raise ValueError(
+                    f"values of beta: {array.min():g} is not positive, and attention that does not look has no phases."
+                )
+            return array
         low, high = {
             "alpha": (log(2) / self.dim, 0.6),
             "gamma": (0.1, 0.95),
@@ -620,6 +676,28 @@ class Problem:
             every=every,
         )
 
+    def gated_risk(
+        self, gate: Any, mu: float = 1.0, nu: float = 1.0, eta: float = 0.0, zeta: float = 0.0, rho: float = 0.0
+    ) -> float:
+        """The excess risk of `f = sum_l gate(x_l . u) x_l . v`, a gate that looks at one token at a time, for the linear link.
+
+        !!! Example
+
+            >>> from scipy.special import erf
+            >>> from limitlaw import slr
+            >>> p = slr.Problem(dim=100, tokens=20, gamma=0.5)
+            >>> round(p.gated_risk(lambda h: erf(0.1 * h)), 6), round(p.baselines()["erf_best"], 6)
+            (0.249667, 0.133128)
+        """
+        if not isinstance(self.link, Linear):
+            raise ValueError(
+                f"link={self.link.name!r}: a gated sum is compared with the linear link; use link='linear'."
+            )
+        overlaps = self._checked(mu, nu, eta, zeta, rho)
+        if overlaps.ndim > 1:
+            raise ValueError(f"overlaps have shape {overlaps.shape[:-1]}: give numbers.")
+        return gate_risk(gate, overlaps.tolist(), self.gamma, self.signal, self.log_others)
+
     def baselines(self) -> Baselines:
         """What other predictors of the linear link reach with the true directions, beside softmax attention: one table.
 
@@ -641,9 +719,21 @@ class Problem:
         return compare_with_baselines(self)
 
 
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}={value!r}: must be a number.")
+    return float(value)
+
+
 def _positive(name: str, value: Any) -> float:
-    if _arguments.non_negative(name, value) == 0:
-        raise ValueError(f"{name}={value!r}: must be positive.")
+    if not 0 < _number(name, value) < inf:
+        raise ValueError(f"{name}={value!r}: must be positive and finite.")
+    return float(value)
+
+
+def _overlap(name: str, value: Any) -> float:
+    if not -1 <= _number(name, value) <= 1:
+        raise ValueError(f"{name}={value!r}: an overlap lies in [-1, 1].")
     return float(value)
 
 

@@ -100,7 +100,7 @@ def simulate(
     A step takes `u` and `v` at once: `w <- (w - step_size (I - w w^T) grad) / |...|`. Overlaps and risks are recorded at
     steps `0, every, 2 every, ..., steps`; between records Python has the control, so that an interrupt is heard.
     """
-    _check_schedule(steps, every)
+    check_schedule(steps, every)
     pairs = jnp.moveaxis(jnp.asarray(starts, jnp.float32), 1, 0)
     _check_unit("starts", pairs)
     u_star, v_star = (np.asarray(direction, np.float64) for direction in directions)
@@ -119,7 +119,8 @@ def simulate(
     )
 
 
-def _check_schedule(steps: int, every: int) -> None:
+def check_schedule(steps: int, every: int) -> None:
+    """Records are as far apart as the last one is from its predecessor."""
     positive_integer("every", every)
     if steps < 0 or steps % every:
         raise ValueError(f"steps={steps!r}: must be a multiple of every={every}, at least 0.")

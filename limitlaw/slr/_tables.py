@@ -20,6 +20,8 @@ _DEEP = 42.0  # exp(-42) is below rounding
 _CERTAIN = 5.0  # exp(-exp(5)) is 0
 _NEGLIGIBLE = 1e-40  # of an average over the other tokens
 _MOST = 750.0  # exp(-750) is 0
+_BYTES = 60  # of four matrices and what they are made from, per entry
+_MOST_BYTES = 4 * 2**30
 _ROWS = 32  # values of y at a time: few, so that they share what is negligible and what is certain
 
 
@@ -55,6 +57,11 @@ class Tables:
         farthest = abs(m) + _REACH * gamma
         self.s_step = min(_STEP / b, _FINEST * gamma)
         count = int(np.ceil(farthest / self.s_step))
+        size = 2 * count * (_DEEP + _CERTAIN) / _STEP * _BYTES
+        if size > _MOST_BYTES:
+            raise ValueError(
+                f"a score scale of {b:.4g} with a signal of {m:.4g}: the tables would take {size / 2**30:.0f} GiB; use a smaller beta or signal."
+            )
         self.s = self.s_step * np.arange(-count, count + 1)
         tau = np.sqrt(2 * (max(setting.log_others, 0.0) + _DEEP))
         noise = b * tau + _DEEP if tau < b else setting.log_others + b**2 / 2 + _DEEP + 3
@@ -189,7 +196,7 @@ def _apply(matrix: csr_array, z: np.ndarray) -> np.ndarray:
     return (matrix @ z.T).T
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def tables_of(setting: Setting) -> Tables:
     """Built once for each setting."""
     return Tables(setting)

@@ -179,7 +179,7 @@ def test_basins_agree_with_descent_from_each_start():
         risk = p.descent(400, start=(mu[j], nu[i], 0, 0, 0)).risk[::10]
         below = np.flatnonzero(risk < basins.level)
         assert np.array_equal(basins.learned_at[i, j], 10.0 * below[0] if below.size else np.nan, equal_nan=True)
-    assert 0 < basins.learned < 1
+    assert 0 < basins.learned_fraction < 1
     assert basins.to_xarray()["learned_at"].dims == ("nu", "mu")
 
 
@@ -227,7 +227,28 @@ def test_thresholds():
         (lambda p: p.changed(gamma=1.0).stationary_points(), "signal=0"),
         (lambda p: p.changed(dim=3).simulate(), "dim=3"),
         (lambda p: p.changed(link="sign").simulate(), "link='sign'"),
-        (lambda p: p.changed(alpha=5.0).simulate(), "more than 2 GiB"),
+        (lambda p: p.changed(alpha=5.0).simulate(), "log_tokens=50: data need a whole number of tokens"),
+        (
+            lambda p: p.changed(tokens=10**6).simulate(),
+            "samples=1000 with tokens=1000000 at dim=10: that is more than 2 GiB",
+        ),
+        (lambda p: p.simulate(steps=10, every=3), "multiple of every=3"),
+        (lambda p: p.changed(alpha=0.1, tokens=7), "give one of them"),
+        (lambda p: p.phase(5.0), "mu=5.0: an overlap lies in"),
+        (lambda p: p.phase(float("nan")), "mu=nan"),
+        (lambda p: p.descent(start=np.zeros((0, 5))), r"start has shape \(0, 5\)"),
+        (lambda p: p.flow(points=1), "points=1"),
+        (lambda p: p.phase_diagram("alpha", "beta", y_values=[0.0, 1.0]), "values of beta: 0 is not positive"),
+        (lambda p: p.phase_diagram(x_values=[0.1]), "at least 2 along each axis"),
+        (lambda p: p.changed(link=lambda t: 0 * t).stationary_points(), "nothing to learn"),
+        (lambda p: slr.Problem.marion(10, 5, signal=3.0), "signal=3.0"),
+        (lambda p: slr.Problem.marion(-5, 5), "dim=-5"),
+        (lambda p: slr.free_energy(1.0, -1.0), "alpha=-1.0"),
+        (lambda p: p.risk(np.zeros(3), np.zeros(4)), "do not broadcast"),
+        (lambda p: p.gated_risk(np.tanh, [0.1, 0.2]), "give numbers"),
+        (lambda p: p.changed(link="relu").gated_risk(np.tanh), "link='relu'"),
+        (lambda p: p.changed(signal=1e6).risk(0, 0), "the tables would take"),
+        (lambda p: p.descent(5).plot(of="beta"), "of='beta'"),
         (lambda p: p.changed(link="relu").baselines(), "link='relu'"),
         (lambda p: p.basins(level=0), "level=0"),
     ],
@@ -235,3 +256,42 @@ def test_thresholds():
 def test_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call(slr.Problem(10, 5))
+
+
+def test_types_are_refused_by_name():
+    p = slr.Problem(10, 5)
+    for call, words in (
+        (lambda: p.descent(start="uniform"), r"such as p\.start\('uniform'\)"),
+        (lambda: p.start("informed", mu="a"), "mu='a'"),
+        (lambda: p.phase("a"), "mu='a'"),
+        (lambda: slr.Problem(10, 5, gamma="a"), "gamma='a'"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            call()
+
+
+def test_one_token_cannot_be_missed():
+    p = slr.Problem(100, 1)
+    assert p.phase(-0.1) == "retrieval"
+    assert p.risk(-0.3, 0.2, method="refined") == p.risk(-0.3, 0.2)
+
+
+def test_a_signal_that_was_given_stays():
+    for dim in range(2, 60):
+        assert slr.Problem.marion(dim, 5).changed(gamma=0.3).signal == np.sqrt(dim / 2)
+        assert slr.Problem(dim, 5).changed(gamma=0.3).signal == np.sqrt((1 - 0.3**2) * dim)
+    p = slr.Problem(50, None, log_tokens=8.0).changed(beta=2.0)
+    assert (p.log_tokens, p.tokens, p.beta) == (8.0, None, 2.0)
+
+
+def test_nothing_asked_is_nothing_answered():
+    for link in ("linear", "relu"):
+        p = slr.Problem(20, 5, link=link)
+        assert p.risk([], []).shape == (0,)
+        assert p.gradient([], []).shape == (0, 5)
+
+
+def test_signs_agree_faster_than_any_number():
+    points = {(point.mu, point.nu): point for point in slr.Problem(100, 20, link="sign").stationary_points()}
+    assert points[1.0, 1.0].kind == "sink"
+    assert points[1.0, 1.0].eigenvalues[1] == -np.inf

@@ -226,6 +226,11 @@ def test_mean_field_of_the_linear_link_is_corollary_1():
         assert p.risk(mu, nu, eta, zeta, rho, method="mean-field", alpha=alpha) == pytest.approx(expected, rel=1e-12)
 
 
+def test_mean_field_oracles_have_no_negative_risk():
+    for name in LINKS:
+        assert 0 <= slr.Problem(100, 20, link=name).risk(1, 1, method="mean-field", alpha=0.0) < 1e-8
+
+
 def test_closed_mean_field_risks():
     """The paper's quadratic and ReLU formulas, written out."""
     p = slr.Problem(100, 20, 0.6, link="quadratic")
