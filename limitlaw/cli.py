@@ -38,7 +38,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, data and report.")] = Path("out"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="3 trials of 5,000 networks, figure 4 with 8 tokens: a first look.")
+        bool, typer.Option("--quick", help="3 trials of 5,000 networks, figure 4 with 6 tokens: a first look.")
     ] = False,
     trials: Annotated[int | None, typer.Option(help="Trials of every experiment (10).", show_default=False)] = None,
     samples: Annotated[

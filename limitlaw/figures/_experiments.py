@@ -227,7 +227,7 @@ Design = Callable[[Settings], Experiment]
 
 def _draws(point: Point, settings: Settings) -> int:
     """Draws behind an exact law: as many as the settings allow, fewer where one is expensive."""
-    affordable = max(2**25 // point.numbers, 2**16)
+    affordable = max(2**24 // point.numbers, 2**16)
     return min(settings.draws, 2 ** int(np.log2(affordable)))
 
 
