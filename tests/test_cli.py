@@ -187,12 +187,18 @@ def test_regression_phase_and_baselines(tmp_path):
         (["baselines", "--tokens", "0"], "tokens=0"),
     ],
 )
-def test_regression_refuses_in_one_line(arguments, words):
+def test_regression_refuses_bad_input(arguments, words):
+    done = invoke("slr", *arguments)
+    assert isinstance(done.exception, ValueError)
+    assert words in str(done.exception)
+
+
+def test_regression_refuses_in_one_line():
     done = subprocess.run(
-        [sys.executable, "-c", "from limitlaw.cli import main; main()", "slr", *arguments],
+        [sys.executable, "-c", "from limitlaw.cli import main; main()", "slr", "risk", "--gamma", "2"],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 2
-    assert words in done.stderr
+    assert "gamma=2.0" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -23,7 +23,7 @@ from limitlaw.cli import app
 from limitlaw.figures import FIGURES, GROUPS, Settings
 from limitlaw.runs import Store
 
-SMALL = ["--trials", "3", "--samples", "3000"]
+SMALL = ["--quick", "--samples", "3000"]
 
 
 def command(*arguments):
@@ -277,10 +277,11 @@ def test_steps_can_be_taken_one_by_one(quick, tmp_path):
     assert "has not been computed with these settings" in other.stderr
 
 
-def test_killed_and_resumed_is_the_same_to_the_bit(tmp_path):
+@pytest.mark.parametrize("kills", [(5,), pytest.param((2, 9), marks=pytest.mark.full)], ids=str)
+def test_killed_and_resumed_is_the_same_to_the_bit(tmp_path, kills):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert run("fig1b", *SMALL, "--out", whole, "--workers", "1").returncode == 0
-    for how_many in (2, 9):
+    for how_many in kills:
         process = subprocess.Popen(
             command("fig1b", *SMALL, "--out", broken), stdout=subprocess.DEVNULL, start_new_session=True
         )
