@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runs import Task
+from ..slr import BasinMap
 from . import _regression as regression
 from ._experiments import seed_for
 from ._figure import Figure, Load, Table
@@ -74,24 +75,25 @@ class BasinsFigure(Figure):
     def draw(self, data: xr.Dataset) -> Any:
         with style():
             figure, (row,) = panels(1, 2, 3.0, gap=0.2, right=0.92)
-            mesh = None
             for axes, name in zip(row, _METHODS, strict=True):
-                axes.set_facecolor("#bbbbbb")
-                mesh = axes.pcolormesh(
-                    data["mu"], data["nu"], data["learned_at"].sel(theory=name), cmap="cividis_r", shading="nearest", vmin=0, vmax=data.attrs["steps"],
-                )  # fmt: skip
+                self._map(data, name).plot(axes, colorbar=False)
                 axes.set_title(_TITLES[name])
-                axes.set_xlabel("start μ₀")
-            row[0].set_ylabel("start ν₀")
-            figure.colorbar(mesh, ax=list(row), label="step at which it has learned", pad=0.02, fraction=0.04)
+            row[1].set_ylabel("")
+            label = f"step at which the risk is below {data.attrs['level']:g}"
+            figure.colorbar(row[0].collections[0], ax=list(row), label=label, pad=0.02, fraction=0.04)
             row[0].text(-0.85, 0.8, "grey: not learned", fontsize=7, color="#222222")
         return figure
+
+    def _map(self, data: xr.Dataset, name: str) -> BasinMap:
+        at = data.sel(theory=name)
+        found = (at[of].values for of in ("mu", "nu", "learned_at", "final_risk"))
+        return BasinMap(*found, level=data.attrs["level"], steps=data.attrs["steps"], method=name)
 
     def table(self, data: xr.Dataset) -> Table:
         rows = tuple(
             (
                 _TITLES[name],
-                f"{100 * float(np.isfinite(data['learned_at'].sel(theory=name)).mean()):.0f}%",
+                f"{100 * self._map(data, name).learned_fraction:.0f}%",
                 f"{100 * self._learned(data, name):.0f}%",
                 f"{float(data['uniform_risk'].sel(theory=name).max()):.3f}",
             )

@@ -103,7 +103,7 @@ class GeneralRisk(Landscape):
         m2, v2 = gamma * eta * g, gamma**2 * (1 - eta**2) * one
         c = gamma**2 * (nu - rho * eta) * one
         product = link.product(m1, v1, m2, v2, c)
-        gap = link.gap(m1, v1, m2, v2, c, product)
+        gap = link.gap(m1, v1, m2, v2, c, both=product)
         first, second, own = link.mean(m1, v1), link.mean(m2, v2), link.square(m2, v2)
 
         def total(without: np.ndarray, having: np.ndarray) -> float:

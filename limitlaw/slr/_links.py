@@ -54,17 +54,9 @@ class Link(abc.ABC):
     def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
         """`E sigma(A) sigma(B)`, `c` the covariance of `A` and `B`."""
 
-    def gap(
-        self,
-        m1: np.ndarray,
-        v1: np.ndarray,
-        m2: np.ndarray,
-        v2: np.ndarray,
-        c: np.ndarray,
-        both: Products | None = None,
-    ) -> Products:
-        """`E (sigma(A) - sigma(B))^2`; `both` is `product` of the same, if that is at hand."""
-        first, second, both = self.square(m1, v1), self.square(m2, v2), both or self.product(m1, v1, m2, v2, c)
+    def gap(self, *pair: np.ndarray, both: Products | None = None) -> Products:
+        """`E (sigma(A) - sigma(B))^2` of what `product` takes; `both` is `product` of the same, if that is at hand."""
+        first, second, both = self.square(*pair[:2]), self.square(*pair[2:4]), both or self.product(*pair)
         return (
             np.maximum(first[0] - 2 * both[0] + second[0], 0.0),
             first[1] - 2 * both[1],
@@ -105,17 +97,10 @@ class Linear(Link):
         zero = np.zeros_like(m1 * m2)
         return m1 * m2 + c, m2 + zero, zero, m1 + zero, zero, 1 + zero
 
-    def gap(
-        self,
-        m1: np.ndarray,
-        v1: np.ndarray,
-        m2: np.ndarray,
-        v2: np.ndarray,
-        c: np.ndarray,
-        both: Products | None = None,
-    ) -> Products:
+    def gap(self, *pair: np.ndarray, both: Products | None = None) -> Products:
         """As for any link, without the difference of squares."""
-        return (m1 - m2) ** 2 + (v1 + v2 - 2 * c), *super().gap(m1, v1, m2, v2, c, both)[1:]
+        m1, v1, m2, v2, c = pair
+        return (m1 - m2) ** 2 + (v1 + v2 - 2 * c), *super().gap(*pair, both=both)[1:]
 
 
 class Quadratic(Link):
@@ -147,19 +132,12 @@ class Quadratic(Link):
             4 * m1 * m2 + 4 * c,
         )
 
-    def gap(
-        self,
-        m1: np.ndarray,
-        v1: np.ndarray,
-        m2: np.ndarray,
-        v2: np.ndarray,
-        c: np.ndarray,
-        both: Products | None = None,
-    ) -> Products:
+    def gap(self, *pair: np.ndarray, both: Products | None = None) -> Products:
         """`E (A - B)^2 (A + B)^2`: nothing cancels where the two are nearly equal."""
+        m1, v1, m2, v2, c = pair
         less, more, cov = m1 - m2, m1 + m2, v1 - v2
         value = (less**2 + v1 + v2 - 2 * c) * (more**2 + v1 + v2 + 2 * c) + 4 * less * more * cov + 2 * cov**2
-        return value, *super().gap(m1, v1, m2, v2, c, both)[1:]
+        return value, *super().gap(*pair, both=both)[1:]
 
 
 class ReLU(Link):
@@ -295,17 +273,9 @@ class Smooth(Link):
     def product(self, m1: np.ndarray, v1: np.ndarray, m2: np.ndarray, v2: np.ndarray, c: np.ndarray) -> Products:
         return self._joint(lambda a, b: self(a) * self(b), m1, v1, m2, v2, c)
 
-    def gap(
-        self,
-        m1: np.ndarray,
-        v1: np.ndarray,
-        m2: np.ndarray,
-        v2: np.ndarray,
-        c: np.ndarray,
-        both: Products | None = None,
-    ) -> Products:
+    def gap(self, *pair: np.ndarray, both: Products | None = None) -> Products:
         """Of the difference itself: nothing cancels where the two are nearly equal."""
-        return self._joint(lambda a, b: (self(a) - self(b)) ** 2, m1, v1, m2, v2, c)
+        return self._joint(lambda a, b: (self(a) - self(b)) ** 2, *pair)
 
     def _joint(self, function: Callable[[Any, Any], np.ndarray], *gaussians: np.ndarray) -> Products:
         """`E function(A, B)` and its derivatives: by scores of the Gaussians, which need some width."""

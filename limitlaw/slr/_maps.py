@@ -128,18 +128,22 @@ class BasinMap:
             attrs={"level": self.level, "steps": self.steps, "method": self.method},
         )
 
-    def plot(self, ax: Any = None, **style: Any) -> Any:
+    def plot(self, ax: Any = None, *, colorbar: bool = True, **style: Any) -> Any:
         """Draw the step at which each start learns; what never does stays grey."""
         import matplotlib.pyplot as plt
 
         axes = plt.gca() if ax is None else ax
         axes.set_facecolor("#bbbbbb")
         mesh = axes.pcolormesh(
-            self.mu, self.nu, self.learned_at, **{"cmap": "cividis", "shading": "nearest", "vmin": 0, **style}
+            self.mu,
+            self.nu,
+            self.learned_at,
+            **{"cmap": "cividis_r", "shading": "nearest", "vmin": 0, "vmax": self.steps, **style},
         )
         axes.set_xlabel("start μ₀")
         axes.set_ylabel("start ν₀")
-        axes.figure.colorbar(mesh, ax=axes, label=f"step at which the risk is below {self.level:g}")
+        if colorbar:
+            axes.figure.colorbar(mesh, ax=axes, label=f"step at which the risk is below {self.level:g}")
         return axes
 
 

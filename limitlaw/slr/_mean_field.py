@@ -93,7 +93,7 @@ class MeanFieldRisk(Landscape):
         first, second = link.mean(m * zeta, v), link.mean(zero, v)
         square, own = link.square(m * zeta, v), link.square(zero, v)
         both = link.product(m * zeta, v, zero, v, gamma**2 * nu)
-        gap = link.gap(m * zeta, v, zero, v, gamma**2 * nu, both)[0]
+        gap = link.gap(m * zeta, v, zero, v, gamma**2 * nu, both=both)[0]
         signal, rest = square[0] - 2 * k * first[0] + k**2, own[0] - 2 * k * second[0] + k**2
         shared = (signal + rest - gap) / 2
         risk = p * gap + missed * (rest - p * signal)  # the same, and nothing cancels where p is nearly 1

@@ -26,7 +26,7 @@ from ._mean_field import MeanFieldRisk, Noise, phase_of, refined_risk
 from ._overlaps import NAMES, as_overlaps, random_start, vectors
 from ._tables import MOST_SCALE, Setting, noise_alone
 
-_MOST_LOG_TOKENS = 600.0  # e^600 is still a float
+_MOST_LOG_TOKENS = 600.0  # averages over the other tokens go down to e^-(log L + 45), and floats to e^-708
 _METHODS = ("exact", "mean-field", "refined")
 _LANDSCAPES = ("exact", "mean-field")
 _STARTS = ("uniform", "manifold", "informed")
