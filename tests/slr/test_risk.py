@@ -213,6 +213,15 @@ def test_far_out_the_refined_asymptotics_take_over(beta, log_tokens):
             assert exact == pytest.approx(p.risk(mu, 0.3, 0.0, mu * rho, rho, method="refined"), rel=0.06)
 
 
+def test_deep_in_the_paramagnetic_phase_the_refined_risk_is_exact():
+    """Attention is spread over so many tokens that the law of large numbers holds to every digit, also off `rho = 0`."""
+    for name in LINKS:
+        p = slr.Problem(100, None, 0.6, 0.1, link=name, log_tokens=500.0)
+        at = (-0.5, 0.3, 0.0, -0.1, 0.2)
+        assert p.phase(-0.5) == "paramagnetic"
+        assert p.risk(*at, method="refined") == pytest.approx(p.risk(*at), rel=1e-10)
+
+
 def test_mean_field_of_the_linear_link_is_corollary_1():
     p = slr.Problem(100, 20)
     mu, nu, eta, zeta, rho = 0.36, 0.4, 0.1, 0.05, 0.3
