@@ -100,6 +100,45 @@ def lazy(width):
     return {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
+def generators():
+    """Nanoseconds for a float32 normal on all cores, by generator, and for each of the normals behind a ReLU network at n = 1024."""
+    import jax
+    import numpy as np
+
+    from limitlaw.numerics import Streams
+
+    count, rounds, cores = 2**18, 64, os.cpu_count()
+
+    def on_all_cores(draw):
+        draw(0)
+        start = time.perf_counter()
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(draw, range(rounds)))
+        return 1e9 * (time.perf_counter() - start) / (rounds * count)
+
+    def bit_generator(kind):
+        return lambda seed: np.random.Generator(kind(seed)).standard_normal(count, np.float32)
+
+    lanes, steps = 2**13, count // 2**13
+    looped = jax.jit(
+        lambda key: jax.lax.fori_loop(
+            0,
+            steps,
+            lambda _, state: ((after := state[0].normals())[0], state[1] + after[1]),
+            (Streams.start(key, (lanes,)), jax.numpy.zeros(lanes)),
+        )[1]
+    )
+    threefry = jax.jit(lambda key: jax.random.normal(key, (count,)))
+    found = {
+        "jax.random.normal (threefry)": on_all_cores(lambda seed: threefry(jax.random.key(seed)).block_until_ready()),
+        "numpy PCG64": on_all_cores(bit_generator(np.random.PCG64)),
+        "numpy SFC64": on_all_cores(bit_generator(np.random.SFC64)),
+        "limitlaw Streams (xoshiro128++)": on_all_cores(lambda seed: looped(jax.random.key(seed)).block_until_ready()),
+    }
+    network_seconds = seconds_per_sample(network("relu", 2), 2**16, width=1024)
+    return {**found, "a ReLU network, n = 1024": 1e9 * network_seconds / (4 * 1024)}
+
+
 def main():
     print(heading() + "\n")
     print("| inputs | n | H | dense, µs | gram, µs | ratio | to reach | gram, samples/s | floor, µs | peak, MiB |")
@@ -119,6 +158,11 @@ def main():
     for width in (50_000, 100_000, 200_000):
         row = in_a_process("lazy", str(width))
         print(f"| {width:,} | {1e3 * row['seconds']:.0f} | {row['peak']:.0f} |", flush=True)
+    *alone, (title, whole) = in_a_process("generators").items()
+    print("\n| normals, float32, all cores | ns each |\n|---|---|")
+    for name, nanoseconds in (*alone, (title, whole)):
+        print(f"| {name} | {nanoseconds:.2f} |")
+    print(f"\nThe network takes {whole / min(ns for _, ns in alone):.2f} times the fastest of them (2).")
 
 
 if __name__ == "__main__":
@@ -126,4 +170,10 @@ if __name__ == "__main__":
         main()
     else:
         name, *rest = sys.argv[1:]
-        print(json.dumps({"measure": measure, "start_up": start_up, "lazy": lazy}[name](*map(int, rest))))
+        print(
+            json.dumps(
+                {"measure": measure, "start_up": start_up, "lazy": lazy, "generators": generators}[name](
+                    *map(int, rest)
+                )
+            )
+        )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 _LARGEST_INTEGER = 2**53
+_MOST_COUNTED = 2**31
 _LARGEST = 1e9  # products of a few such numbers fit float32
 
 
@@ -34,6 +35,30 @@ def non_negative(name: str, value: Any) -> float:
     if not 0 <= value <= _LARGEST:
         raise ValueError(f"{name}={value!r}: must be a finite number, at least 0 and at most {_LARGEST:g}.")
     return float(value)
+
+
+def finite_number(name: str, value: Any) -> float:
+    """`value` as a finite float."""
+    if not _is_number(value):
+        raise TypeError(f"{name}={value!r}: must be a finite number.")
+    if not abs(value) <= _LARGEST:
+        raise ValueError(f"{name}={value!r}: must be a finite number of size at most {_LARGEST:g}.")
+    return float(value)
+
+
+def natural(name: str, value: Any) -> int:
+    """`value` as an integer from 0 on."""
+    if not _is_number(value, numbers.Integral):
+        raise TypeError(f"{name}={value!r}: must be an integer.")
+    if not 0 <= value < _MOST_COUNTED:
+        raise ValueError(f"{name}={value!r}: must be 0 or more, and at most {_MOST_COUNTED - 1}.")
+    return int(value)
+
+
+def countable(name: str, value: int | float) -> None:
+    """Refuse a finite number that loops cannot count to."""
+    if _MOST_COUNTED <= value < inf:
+        raise ValueError(f"{name} {value:,}: is more than can be drawn one by one; use fewer than 2^31, or inf.")
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:

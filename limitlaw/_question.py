@@ -85,8 +85,7 @@ class Answer:
 
     def draw(self, path: Path) -> None:
         """Densities on the left, tails on the right."""
-        from .figures import save
-        from .figures._style import COLOURS, LIMIT, powers_of_ten, style, two_panels
+        from .figures._style import COLOURS, LIMIT, powers_of_ten, save, style, two_panels
 
         with style():
             figure, body, tails = two_panels()
@@ -97,7 +96,7 @@ class Answer:
             tails.set_xlim(left=0)
             tails.set_ylim(1e-8, 1)
             tails.yaxis.set_major_formatter(powers_of_ten)
-        save(figure, [path])
+        save(figure, path)
 
 
 def check_picture(path: Path) -> None:
@@ -127,7 +126,7 @@ def _described(flags: Mapping[str, Any]) -> dict[str, Any]:
                 raise ValueError(
                     f"--{name} beside --gram: the Gram matrix says what the tokens are; leave one of them out."
                 )
-        inputs = {"kind": "GramInputs", "K": _matrix(flags["gram"])}
+        inputs = {"kind": "GramInputs", "K": matrix(flags["gram"])}
     else:
         inputs = {"kind": "Inputs", "tokens": 4} | {k: v for k, v in flags.items() if k in ("tokens", "activation")}
     return {"inputs": inputs, "layers": [{"kind": "Attention", **layer}]}
@@ -150,7 +149,8 @@ def _number(name: str, value: Any, default: Any) -> Any:
     return int(number) if number.is_integer() else number
 
 
-def _matrix(text: str) -> list[list[float]]:
+def matrix(text: str) -> list[list[float]]:
+    """A matrix from rows of numbers with ; between them."""
     try:
         return [[float(entry) for entry in row.replace(",", " ").split()] for row in text.split(";")]
     except ValueError:

@@ -1,13 +1,28 @@
 import os
+import shutil
+import tempfile
 
-# Two test processes share the machine: keep each to its own share of it.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+_compiled = os.path.join(tempfile.gettempdir(), f"limitlaw-tests-{os.getpid()}")
+for _name, _value in {
+    # Two test processes share the machine: keep each to its own share of it.
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    # What one of them compiles serves the other, and the commands that tests start.
+    "JAX_COMPILATION_CACHE_DIR": _compiled,
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}.items():
+    os.environ.setdefault(_name, _value)
 
-import hypothesis
-import jax
+import hypothesis  # noqa: E402
+import jax  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # Statistical property tests must not search for small p-values: the same examples on every run.
 hypothesis.settings.register_profile("limitlaw", derandomize=True, deadline=None, print_blob=False)
 hypothesis.settings.load_profile("limitlaw")
+
+
+def pytest_unconfigure():
+    """Test processes share the folder of the one that started them, which removes it."""
+    shutil.rmtree(_compiled, ignore_errors=True)

@@ -33,8 +33,11 @@ def assert_same_law(
 
 def smallest_p(a: np.ndarray, b: np.ndarray) -> float:
     """The smallest p-value over entries and tests, after Bonferroni."""
-    a, b = _columns(a), _columns(b)
+    a, b = (np.asarray(each, np.float64).reshape(len(each), -1) for each in (a, b))
     assert a.shape[1] == b.shape[1]
+    # One scale for both: scales of their own would move what gathers at a point apart by their sampling errors.
+    scale = np.abs(np.concatenate([a, b])).mean(axis=0) + 1e-30
+    a, b = _columns(a, scale), _columns(b, scale)
     rng = np.random.default_rng(0)
     p_values = []
     for x, y in zip(a.T, b.T, strict=True):
@@ -50,16 +53,15 @@ def smallest_p(a: np.ndarray, b: np.ndarray) -> float:
     return min(p_values) * len(p_values)
 
 
-def _columns(a: np.ndarray) -> np.ndarray:
+def _columns(entries: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Entries, and products of pairs of them (all pairs of few, neighbours and a fixed choice of many): dependence counts."""
-    entries = np.asarray(a, np.float64).reshape(len(a), -1)
     assert np.isfinite(entries).all()
     size = entries.shape[1]
     pairs = [(i, j) for i in range(size) for j in range(i)]
     if len(pairs) > 12:
         pairs = [pairs[k] for k in np.random.default_rng(size).choice(len(pairs), 12, replace=False)]
     # Bounded first, so that a product tells of signs and sizes without being ruled by a tail.
-    bounded = np.tanh(entries / (np.abs(entries).mean(axis=0) + 1e-30))
+    bounded = np.tanh(entries / scale)
     return np.column_stack([entries, *[bounded[:, i] * bounded[:, j] for i, j in pairs]])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from .. import _arguments
+from .. import _arguments, _html
 from ..numerics import Estimate, jackknife, largest_power_of_two, left_out, sobol_uniforms
 from ._atoms import BATCHES
 from ._law import shape_of
@@ -75,6 +75,15 @@ class GaussianMixture:
 
     def __repr__(self) -> str:
         return f"GaussianMixture(event_shape={self.event_shape}, draws={len(self.covariances)})"
+
+    def _repr_html_(self) -> str:
+        numbers = self.cov()
+        rows = [
+            (f"y_{i}", *(f"{value:.6g}" for value in row), str(self.marginal(i).kurtosis()))
+            for i, row in enumerate(numbers)
+        ]
+        header = (repr(self), *(f"cov with y_{i}" for i in range(len(numbers))), "excess kurtosis")
+        return _html.table(header, rows)
 
     @property
     def event_shape(self) -> tuple[int]:

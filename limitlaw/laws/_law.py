@@ -10,7 +10,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from .. import _arguments
+from .. import _arguments, _html
 from ..numerics import Estimate, jackknife
 
 _TAILS = (
@@ -43,6 +43,7 @@ _POLISHES = 2
 _REPEATED = 0.3
 _GROWTH = 3.0  # of the distance from the median within one panel
 _FUNCTIONS = ("pdf", "logpdf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf")
+_SHOWN = 0.999  # of a law, in a notebook
 _PLOTS = ("pdf", "logpdf", "cdf", "ccdf")
 
 
@@ -322,6 +323,15 @@ class Law(abc.ABC):
         axes.set_xlabel("output y")
         axes.set_ylabel({"pdf": "density", "logpdf": "log density", "cdf": "P(Y ≤ y)", "ccdf": "P(Y > y)"}[kind])
         return axes
+
+    def _repr_html_(self) -> str:
+        moments = {"mean": self.mean(), "variance": self.var(), "excess kurtosis": self.kurtosis()}
+        rows = [(name, str(value) if value.stderr else f"{float(value):.6g}") for name, value in moments.items()]
+        rows += [(f"quantile {level:g}", f"{float(self.icdf(level)):.6g}") for level in (0.9, 0.99, 0.999)]
+        low, high = self.interval(_SHOWN)
+        x = np.linspace(low, high, 121)
+        density = _html.curve(x, np.asarray(self.pdf(x)), f"density from {low:.3g} to {high:.3g}")
+        return density + _html.table((f"{type(self).__name__}: {self.name}", ""), rows)
 
     def scipy(self) -> Any:
         """The law as a frozen `scipy.stats` distribution: `ppf`, `sf`, `rvs`, `expect`, ...

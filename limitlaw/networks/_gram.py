@@ -1,333 +1,420 @@
 """The Gram reading: exact at every width, infinity included, without a single weight matrix.
 
 Given the tokens `X`, the columns of `X W` are i.i.d. `N(0, sigma^2 K)`, `K = X X^T / n`; so a layer sees its input through
-`K` alone, and Gaussian vectors seen only through inner products are rows of a Bartlett factor. Widths, head dimensions and
-stds are traced scalars: one compilation serves n = 1 ... inf.
+`K` alone (and a LayerNorm through the mean over coordinates), and Gaussian vectors seen only through inner products are rows of a Bartlett factor.
+Widths, head dimensions and stds are traced scalars: one compilation serves n = 1 ... inf.
 
-Arrays are `(rows, columns, *draws)`: rules are written for one sample, and trailing axes are more of them.
+A rule is written for one sample: `rule(layer, stream, context)`; trailing axes of its arrays are more of them.
 """
 
 import functools
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..numerics import (
+    DEFAULT_MEMORY,
+    Activation,
     Block,
     Streams,
-    bartlett,
-    bartlett_normals,
+    calls_lapack,
     chi_square_mean,
-    gram as gram_of,
     largest_power_of_two,
     multiply,
     psd_root,
-    sobol_uniforms,
-    transpose,
 )
-from ._layers import Attention, GaussianInputs, GramInputs, Inputs
+from ._attention import Attention
+from ._described import Layer, Layout
+from ._gram_attention import EXPECTATION_AT_ONCE, AttentionAt, attend, draws_coordinates, scores
+from ._inputs import Embedding, GaussianInputs, GramInputs, Inputs
+from ._layers import MLP, Only, Readout, Repeat, Residual
+from ._norms import LayerNorm, RMSNorm
 from ._reading import Reading
+from ._state import Context, Fresh, Isotropic, Stream, Tokens, add_branch
 
 gram = Reading("gram")
 
 _NORMAL_REACH = 6.0  # no float32 normal is larger
-_COORDINATES_AT_ONCE = 4  # coordinates of nonlinear inputs computed side by side
-_EXPECTATION_POINTS = 4096  # shifted Sobol points behind E[P K P^T] at heads = inf
-_EXPECTATION_AT_ONCE = 16
-_SOBOL_DIMENSIONS = 1024  # above, independent points: no lattice helps there, and the table would be large
+_BLOCKS_FOR_A_CORE = 256  # that make up one for an accelerator
+_COORDINATES_AT_ONCE = 4  # coordinates of nonlinear inputs, or hidden units, computed side by side
+_FEW_TOKENS = 8  # up to here they are computed one by one, as vectors over the draws; above, as matrices
+_UNITS_AT_ONCE = 64
+_MANY_TOKENS, _MANY_NUMBERS = 256, 2**22  # from here on as many units as make products large
+_USUAL_UNITS = 2**12
 _WORKING_MATRICES = 64  # token matrices alive at once while a block is computed, an upper bound
 
 
-class Tokens(eqx.Module):
-    """Tokens known through a lower-triangular root of their Gram matrix `K`, and `K` itself where it was at hand."""
-
-    root: Float[Array, "s s *draws"]
-    width: Float[Array, ""]
-    known_gram: Float[Array, "s s *draws"] | None = None
-
-    @property
-    def gram(self) -> Float[Array, "s s *draws"]:
-        return gram_of(self.root) if self.known_gram is None else self.known_gram
-
-    @property
-    def covariance(self) -> Float[Array, "s s *draws"]:
-        """Of a fresh read-out `X w`, `w ~ N(0, I/n)`."""
-        return self.gram
-
-    def settle(self, key: PRNGKeyArray, draws: int) -> "Tokens":
-        del key, draws
-        return self
-
-    def reordered(self, order: tuple[int, ...]) -> "Tokens":
-        """The same tokens in another order."""
-        if order == tuple(range(len(order))):
-            return self
-        index = np.array(order)
-        gram = self.gram[index][:, index]
-        return Tokens(psd_root(gram), self.width, gram)
-
-
-class Fresh(eqx.Module):
-    """The rows of a fresh Gaussian matrix: coordinates i.i.d. `N(0, covariance)` across the width."""
-
-    covariance: Float[Array, "s s *draws"]
-    width: Float[Array, ""]
-
-    def settle(self, key: PRNGKeyArray, draws: int) -> Tokens:
-        """Their Gram matrix at this width: a Wishart with this covariance; the covariance itself at infinity."""
-        return Tokens(multiply(psd_root(self.covariance), _wishart_root(self, key, draws)), self.width)
-
-
-class Isotropic(eqx.Module):
-    """A fresh Gaussian matrix with independent rows: coordinates i.i.d. `N(0, length^2)`."""
-
-    length: Float[Array, "*draws"]
-    width: Float[Array, ""]
-    tokens: int = eqx.field(static=True)
-
-    @property
-    def covariance(self) -> Float[Array, "s s *draws"]:
-        return jnp.eye(self.tokens)[..., None] * self.length**2
-
-    def settle(self, key: PRNGKeyArray, draws: int) -> Tokens:
-        return Tokens(self.length * _wishart_root(self, key, draws), self.width)
-
-
-def _wishart_root(fresh: "Fresh | Isotropic", key: PRNGKeyArray, draws: int) -> Float[Array, "s s draws"]:
-    s = fresh.tokens if isinstance(fresh, Isotropic) else fresh.covariance.shape[0]
-    return bartlett(jax.random.normal(key, (bartlett_normals(s, s), draws)), s, s, fresh.width)
-
-
-Stream = Tokens | Fresh | Isotropic
-
-
 @gram.rule(GramInputs)
-def _(inputs: GramInputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
-    del key, draws
-    fixed = jnp.asarray(inputs.K)[..., None]
-    return Tokens(psd_root(fixed), width, fixed)
+def _(inputs: GramInputs, width: Float[Array, ""], context: Context) -> Stream:
+    mean = jnp.zeros(inputs.size) if inputs.mean is None else jnp.asarray(inputs.mean)
+    return _fixed(jnp.asarray(inputs.K), mean, width, context)
+
+
+def _fixed(K: Float[Array, "s s"], mean: Float[Array, "s"], width: Float[Array, ""], context: Context) -> Tokens:
+    """Tokens that are the same in every draw."""
+    if not context.tracks_mean:
+        return Tokens(psd_root(K[..., None]), width, K[..., None])
+    centred = psd_root((K - mean[:, None] * mean)[..., None])
+    return Tokens(jnp.concatenate([mean[:, None, None], centred], axis=1), width)
 
 
 @gram.rule(GaussianInputs)
-def _(inputs: GaussianInputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
-    del key, draws
+def _(inputs: GaussianInputs, width: Float[Array, ""], context: Context) -> Stream:
+    del context
     return Fresh(jnp.asarray(inputs.K)[..., None], width)
 
 
 @gram.rule(Inputs)
-def _(inputs: Inputs, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
+def _(inputs: Inputs, width: Float[Array, ""], context: Context) -> Stream:
     """Given `r^2 = |h|^2 / n`, the coordinates are `phi(r z)`, `z` i.i.d. normal."""
-    key_length, key_coordinates = jax.random.split(key)
-    squared_length = chi_square_mean(jax.random.normal(key_length, (draws,)), width)
+    for_length, for_coordinates = context.split(2)
+    squared_length = chi_square_mean(for_length.normals(), width)
     if is_linear(inputs):
         return Isotropic(jnp.sqrt(squared_length), width, inputs.tokens)
-    sampled = _coordinate_gram(inputs, jnp.sqrt(squared_length), width, key_coordinates)
-    limit = jnp.asarray(inputs.limit_gram(), sampled.dtype)[..., None]
-    gram = jnp.where(jnp.isinf(width), limit, sampled)
-    return Tokens(psd_root(gram), width, gram)
+    length, size = jnp.sqrt(squared_length), inputs.tokens
+    tracked = context.tracks_mean
+
+    def coordinate(z: Float[Array, "s *units draws"]) -> Float[Array, "rows *units draws"]:
+        return _with_one(inputs.activation(length * z), tracked)
+
+    sampled = averaged_products(coordinate, size, size + tracked, width, for_coordinates)
+    limit = jnp.asarray(inputs.limit_gram(), sampled.dtype)
+    if tracked:
+        mean = jnp.full((1, size), inputs.activation.moments()[0], sampled.dtype)
+        limit = jnp.block([[jnp.ones((1, 1)), mean], [mean.T, limit]])
+    products = jnp.where(jnp.isinf(width), limit[..., None], sampled)
+    if not tracked:
+        return Tokens(psd_root(products), width, products)
+    # the first row is the all-ones vector, and the first axis its direction
+    return Tokens(psd_root(products)[1:], width)
 
 
-def _coordinate_gram(
-    inputs: Inputs, length: Float[Array, "draws"], width: Float[Array, ""], key: PRNGKeyArray
+def _with_one(x: Float[Array, "s *units draws"], wanted: bool) -> Float[Array, "rows *units draws"]:
+    """The coordinate of the all-ones vector before those of the tokens, where their mean is wanted."""
+    return jnp.concatenate([jnp.ones_like(x[:1]), x]) if wanted else x
+
+
+class EmbeddedAt(eqx.Module):
+    """An embedding at a width: the covariance of its random tables, the fixed part of the tokens, and its norm."""
+
+    table: Any
+    fixed: Any
+    mean: Any
+    norm: Any
+    has_fixed: bool = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, inputs: Embedding, width: int | float) -> "EmbeddedAt":
+        fixed = inputs.positions == "sinusoidal"
+        x = inputs.sinusoids(width if fixed else np.inf)
+        return cls(inputs.table_gram, x @ x.T / x.shape[1], x.mean(axis=1), inputs.norm, fixed)
+
+
+@gram.rule(EmbeddedAt)
+def _(inputs: EmbeddedAt, width: Float[Array, ""], context: Context) -> Stream:
+    for_tables, for_norm = context.split(2)
+    stream: Stream = Fresh(jnp.asarray(inputs.table)[..., None], width)
+    if inputs.has_fixed:
+        fixed = _fixed(inputs.fixed, inputs.mean, width, for_tables)
+        stream = add_branch(fixed, stream.covariance, 1.0, for_tables)
+    return stream if inputs.norm is None else apply((inputs.norm,), stream, for_norm)
+
+
+def averaged_products(
+    coordinate: Callable[[Array], Array], normals: int, size: int, count: Float[Array, ""], context: Context
 ) -> Float[Array, "s s draws"]:
-    """`X X^T / n`, accumulated over coordinates: the only cost in the library that grows with the width.
+    """The average of `x x^T` over `count` coordinates `x = coordinate(z)` of normals `z`: the only cost that grows with a width; 0 if there is no end of them.
 
     The inner loop keeps the normals apart from the products: XLA would compute them again for every product they enter.
     """
-    s, draws, at_once = inputs.tokens, length.shape[0], _COORDINATES_AT_ONCE
-    finite = jnp.where(jnp.isinf(width), 0.0, width)
+    draws, at_once = context.draws, _COORDINATES_AT_ONCE
+    finite = jnp.where(jnp.isinf(count), 0.0, count)
+    if size <= _FEW_TOKENS + 1:
+        lanes = (normals, draws)
 
-    def coordinate(streams: Streams, index: Array) -> tuple[Streams, Float[Array, "s draws"]]:
-        after, z = streams.normals()
-        exists = index.astype(finite.dtype) < finite
-        return after, jnp.where(exists, inputs.activation(length * z), 0.0)
+        def one(streams: Streams, index: Array) -> tuple[Streams, Float[Array, "s draws"]]:
+            after, z = streams.normals()
+            return after, jnp.where(index.astype(finite.dtype) < finite, coordinate(z), 0.0)
 
-    def add(i: Array, carry: tuple[Streams, Float[Array, "s s draws"]]) -> tuple[Streams, Float[Array, "s s draws"]]:
-        streams, total = carry
-        streams, x = jax.lax.scan(coordinate, streams, i * at_once + jnp.arange(at_once), unroll=2)
-        return streams, total + sum(x[c][:, None] * x[c][None] for c in range(at_once))
+        def add(i: Array, carry: tuple[Streams, Array]) -> tuple[Streams, Array]:
+            streams, total = carry
+            streams, x = jax.lax.scan(one, streams, i * at_once + jnp.arange(at_once), unroll=2)
+            return streams, total + sum(x[c][:, None] * x[c][None] for c in range(at_once))
+    else:
+        at_once = _UNITS_AT_ONCE if size < _MANY_TOKENS else largest_power_of_two(_MANY_NUMBERS / (normals * draws))
+        lanes = (normals, at_once, draws)
+
+        def add(i: Array, carry: tuple[Streams, Array]) -> tuple[Streams, Array]:
+            streams, total = carry
+            streams, z = streams.normals()
+            exists = (i * at_once + jnp.arange(at_once)).astype(finite.dtype) < finite
+            x = jnp.where(exists[:, None], coordinate(z), 0.0)
+            return streams, total + multiply(x, jnp.swapaxes(x, 0, 1))
 
     steps = jnp.ceil(finite / at_once).astype(jnp.int32)
-    start = Streams.start(key, (s, draws)), jnp.zeros((s, s, draws), length.dtype)
+    start = Streams.start(context.key, lanes), jnp.zeros((size, size, draws), jnp.float32)
     return jax.lax.fori_loop(0, steps, add, start)[1] / jnp.maximum(finite, 1.0)
 
 
-@gram.rule(Attention)
-def _(layer: Attention, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None = None) -> Stream:
-    """Scores from the tokens' Gram, values through the same Gram; only `rows` of the output if that is all that is wanted."""
-    return _attend(layer, layer.heads, stream, key, draws, rows)
+@gram.rule(AttentionAt)
+def _(layer: AttentionAt, stream: Stream, context: Context, rows: tuple[int, ...] | None = None) -> Stream:
+    return attend(layer, stream, context, rows)
 
 
-class ManyHeads(eqx.Module):
-    """Attention with `heads` heads like the one of `layer`: a traced number, so that one compilation serves them all."""
-
-    layer: Attention
-    heads: Any
-
-
-@gram.rule(ManyHeads)
-def _(many: ManyHeads, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None = None) -> Stream:
-    return _attend(many.layer, many.heads, stream, key, draws, rows)
+@gram.rule(RMSNorm)
+def _(layer: RMSNorm, stream: Stream, context: Context) -> Stream:
+    tokens = stream.settle(context)
+    return Tokens(_where_active(_normalised(tokens.root, layer.eps), tokens.root, context), tokens.width)
 
 
-def _attend(
-    layer: Attention, heads: Any, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None
-) -> Stream:
-    key_tokens, key_heads = jax.random.split(key)
-    tokens = stream.settle(key_tokens, draws)
-    view = _View.of(layer, tokens, rows)
-    if layer.heads == jnp.inf:
-        mixed = _expected_mixing(view, key_heads, draws)
-    else:
-        mixed = _average_over_heads(view, heads, key_heads, draws)
-    return Fresh((layer.value_std * layer.out_std) ** 2 * mixed, tokens.width)
+@gram.rule(LayerNorm)
+def _(layer: LayerNorm, stream: Stream, context: Context) -> Stream:
+    """The first column is the mean, which goes; the others are the tokens less their mean."""
+    tokens = stream.settle(context)
+    centred = jnp.concatenate([jnp.zeros_like(tokens.root[:, :1]), tokens.root[:, 1:]], axis=1)
+    normal = _where_active(_normalised(centred, layer.eps), tokens.root, context)
+    return Tokens(normal, tokens.width, centred=context.active is None)
 
 
-def scores(
-    layer: Attention, stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None = None
-) -> Float[Array, "heads k s draws"]:
-    """The scores of `rows`, before the mask, in the order of the tokens."""
-    key_tokens, key_heads = jax.random.split(key)
-    view = _View.of(layer, stream.settle(key_tokens, draws), rows)
-
-    def one_head(key: PRNGKeyArray) -> Float[Array, "k s draws"]:
-        return view.scores(jax.random.normal(key, (view.score_normals, draws)))
-
-    by_head = jax.lax.map(one_head, jax.random.split(key_heads, int(layer.heads)))
-    return by_head[:, :, np.argsort(view.order)]
+def _normalised(root: Float[Array, "s r *draws"], eps: Any) -> Float[Array, "s r *draws"]:
+    """Rows of length 1 (with `eps` added to their squares); zero stays zero."""
+    square = jnp.sum(root**2, axis=1) + eps
+    alive = square > 0
+    return root * jnp.where(alive, jax.lax.rsqrt(jnp.where(alive, square, 1.0)), 0.0)[:, None]
 
 
-class _View(eqx.Module):
-    """What an attention layer sees of its tokens when only the first `wanted` of them, in this order, must answer."""
+def _where_active(new: Array, old: Array, context: Context) -> Array:
+    if context.active is None:
+        return new
+    return jnp.where(np.array(context.active).reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
-    layer: Attention
-    tokens: Tokens
-    head_dim: Float[Array, ""]
-    allowed: Bool[Array, "k s"] | None
-    order: tuple[int, ...] = eqx.field(static=True)
-    wanted: int = eqx.field(static=True)
+
+class MLPAt(eqx.Module):
+    """A perceptron at a width: its hidden width a traced number, infinity included."""
+
+    width: Any
+    in_std: Any
+    out_std: Any
+    gate_std: Any
+    in_bias_std: Any
+    out_bias_std: Any
+    activation: Activation = eqx.field(static=True)
+    gated: bool = eqx.field(static=True)
+    biased: bool = eqx.field(static=True)
+    ends_fresh = True
 
     @classmethod
-    def of(cls, layer: Attention, tokens: Tokens, rows: tuple[int, ...] | None) -> "_View":
-        size = tokens.gram.shape[0]
-        first = tuple(range(size)) if rows is None else rows
-        order = first + tuple(t for t in range(size) if t not in first)
-        allowed = layer.allowed(size)
-        if allowed is not None:
-            allowed = jnp.asarray(allowed)[np.array(order)][:, np.array(order)][: len(first)]
-        head_dim = jnp.asarray(layer.head_dim_at(tokens.width), tokens.root.dtype)
-        return cls(layer, tokens.reordered(order), head_dim, allowed, order, len(first))
+    def of(cls, layer: MLP, width: int | float) -> "MLPAt":
+        return cls(
+            width=layer.width_at(width),
+            in_std=layer.in_std,
+            out_std=layer.out_std,
+            gate_std=layer.gate_std,
+            in_bias_std=layer.in_bias_std,
+            out_bias_std=layer.out_bias_std,
+            activation=layer.activation,
+            gated=layer.gated,
+            biased=bool(layer.in_bias_std),
+        )
 
-    @property
-    def score_normals(self) -> int:
-        """How many normals `scores` takes."""
-        size = len(self.order)
-        if self.layer.tie_qk:
-            return bartlett_normals(size, self.wanted)
-        return size * self.wanted + bartlett_normals(self.wanted, self.wanted)
 
-    def scores(self, normals: Float[Array, "m *draws"]) -> Float[Array, "k s *draws"]:
-        """`X W_Q (X W_K)^T`, scaled, for the wanted rows.
+@gram.rule(MLPAt)
+def _(layer: MLPAt, stream: Stream, context: Context) -> Stream:
+    """`out_std^2 phi(h) phi(h)^T / m`, the hidden units drawn one by one, or the dual activation where there is no end of them."""
+    for_tokens, for_units = context.split(2)
+    tokens = stream.settle(for_tokens)
+    root = jnp.broadcast_to(tokens.factor, (*tokens.factor.shape[:2], context.draws))
 
-        The wanted queries span `k` axes of the head's space, where they are a Bartlett factor, and a key has normal
-        coordinates there; tied keys are the queries' own vectors, continued to the other tokens.
-        """
-        layer, k, size = self.layer, self.wanted, len(self.order)
-        root = _insert_axes(self.tokens.root, normals.ndim - 1)
-        if layer.tie_qk:
-            keys = bartlett(normals, size, k, self.head_dim)
-            queries = keys[:k]
+    def factor(std: Any, root: Array) -> Float[Array, "s r draws"]:
+        if not layer.biased:
+            return std * root
+        return jnp.concatenate([std * root, jnp.full_like(root[:, :1], layer.in_bias_std)], axis=1)
+
+    def limit(root: Array) -> Float[Array, "s s draws"]:
+        plain = factor(layer.in_std, root)
+        hidden = multiply(plain, jnp.swapaxes(plain, 0, 1))
+        if not layer.gated:
+            return layer.activation.kernel(hidden)
+        gate = factor(layer.gate_std, root)
+        return layer.activation.kernel(multiply(gate, jnp.swapaxes(gate, 0, 1))) * hidden
+
+    def sampled(root: Array) -> Float[Array, "s s draws"]:
+        plain, gate = factor(layer.in_std, root), factor(layer.gate_std, root)
+        axes = plain.shape[1]
+
+        def unit(z: Float[Array, "r *units draws"]) -> Float[Array, "s *units draws"]:
+            if not layer.gated:
+                return layer.activation(_product(plain, z))
+            return layer.activation(_product(gate, z[:axes])) * _product(plain, z[axes:])
+
+        return averaged_products(unit, axes * (1 + layer.gated), root.shape[0], layer.width, for_units)
+
+    products = jax.lax.cond(jnp.isinf(layer.width), limit, sampled, root)
+    return Fresh(layer.out_std**2 * products + layer.out_bias_std**2, tokens.width)
+
+
+def _product(factor: Float[Array, "s r draws"], z: Float[Array, "r *units draws"]) -> Float[Array, "s *units draws"]:
+    return multiply(factor, z[:, None])[:, 0] if z.ndim == 2 else multiply(factor, z)
+
+
+@gram.rule(Residual)
+def _(layer: Residual, stream: Stream, context: Context) -> Stream:
+    for_tokens, for_branch, for_sum = context.split(3)
+    tokens = stream.settle(for_tokens)
+    branch = apply(layer.layers, tokens, for_branch)
+    return _joined(tokens, branch, layer.skip, for_sum)
+
+
+def _joined(tokens: Tokens, branch: Stream, skip: Any, context: Context) -> Tokens:
+    """`skip X + Y` for the active tokens; the others stay."""
+    if context.active is None:
+        return add_branch(tokens, branch.covariance, skip, context)
+    active = np.array(context.active)
+    covariance = jnp.where((active[:, None] & active)[..., None], branch.covariance, 0.0)
+    return add_branch(tokens, covariance, jnp.where(active, skip, 1.0), context)
+
+
+@gram.rule(Only)
+def _(layer: Only, stream: Stream, context: Context) -> Stream:
+    for_tokens, for_layers = context.split(2)
+    active = tuple(bool(x) for x in context.layout.sequence == layer.sequence)
+    return apply_settled(layer.layers, stream.settle(for_tokens), replace(for_layers, active=active))
+
+
+def apply(layers: tuple[Any, ...], stream: Stream, context: Context) -> Stream:
+    """Layers in turn; the last may leave a fresh matrix behind, which is settled by whoever looks at it."""
+    *most, last = context.split(len(layers))
+    for layer, own in zip(layers[:-1], most, strict=True):
+        stream = apply_settled((layer,), stream, own) if own.active is not None else gram(layer, stream, own)
+    return gram(layers[-1], stream, last)
+
+
+def apply_settled(layers: tuple[Any, ...], stream: Stream, context: Context) -> Tokens:
+    """Layers in turn, each result settled; tokens that are not active stay."""
+    for layer, own in zip(layers, context.split(len(layers)), strict=True):
+        for_before, for_layer, for_after = own.split(3)
+        tokens = stream.settle(for_before)
+        after = gram(layer, tokens, for_layer)
+        if isinstance(after, Tokens):
+            stream = after
+        elif own.active is None:
+            stream = after.settle(for_after)
         else:
-            keys = normals[: size * k].reshape(size, k, *normals.shape[1:])
-            queries = bartlett(normals[size * k :], k, k, self.head_dim)
-            if layer.scale == "linear":
-                keys = keys / jnp.sqrt(self.head_dim)
-        scale = layer.query_std * layer.key_std
-        return scale * multiply(multiply(root[:k, :k], queries), transpose(multiply(root, keys)))
-
-    def mixing(self, normals: Float[Array, "m *draws"]) -> Float[Array, "k k *draws"]:
-        """`P K P^T` for the wanted rows of `P = softmax(scores)`."""
-        logits = self.scores(normals)
-        if self.allowed is not None:
-            logits = jnp.where(_insert_axes(self.allowed, logits.ndim - 2), logits, -jnp.inf)
-        weights = jax.nn.softmax(logits, axis=1)
-        return gram_of(multiply(weights, _insert_axes(self.tokens.root, logits.ndim - 2)))
+            stream = _joined(tokens, after, 0.0, for_after)
+    assert isinstance(stream, Tokens)
+    return stream
 
 
-def _insert_axes(a: Array, trailing: int) -> Array:
-    """Axes of length one after the two of the matrix, so that `a` has `trailing` axes of draws."""
-    return a.reshape(*a.shape[:2], *[1] * (trailing - (a.ndim - 2)), *a.shape[2:])
+@gram.rule(Repeat)
+def _(layer: Repeat, stream: Stream, context: Context) -> Stream:
+    """A scan over repetitions. Where they end in a fresh matrix, the last is left to be settled by whoever looks at it."""
+    for_tokens, for_first, for_last = context.split(3)
+    tokens = stream.settle(for_tokens)
+    count = layer.count - layer.ends_fresh
+    if count:
+        tokens, seen = repeated(layer, count, tokens, for_first)
+        if context.watch is not None:
+            context.watch.extend(part[i] for i in range(count) for part in seen[1])
+    return tokens if count == layer.count else apply(layer.layers, tokens, for_last)
 
 
-def _average_over_heads(view: _View, heads: Any, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
-    """One head after the other, so that neither memory nor compilation grows with their number."""
+def repeated(layer: Repeat, count: int, tokens: Tokens, context: Context) -> tuple[Tokens, Any]:
+    """`count` repetitions, and for each, if someone watches, the Gram matrix and the attention entropies."""
+    full = Tokens(jnp.broadcast_to(tokens.root, (*tokens.root.shape[:2], context.draws)), tokens.width)
 
-    def add(i: Array, total: Float[Array, "k k draws"]) -> Float[Array, "k k draws"]:
-        return total + _head_covariance(view, jax.random.fold_in(key, i), draws)
+    def body(carry: Tokens, key: PRNGKeyArray) -> tuple[Tokens, Any]:
+        watch = None if context.watch is None else []
+        after = apply_settled(layer.layers, carry, replace(context, key=key, watch=watch))
+        after = Tokens(after.root, after.width)
+        return after, None if watch is None else (after.gram, watch)
 
-    zero = jnp.zeros((view.wanted, view.wanted, draws), jnp.float32)
-    total = jax.lax.fori_loop(0, jnp.asarray(heads).astype(jnp.int32), add, zero)
-    return total / jnp.asarray(heads).astype(jnp.float32)
-
-
-def _head_covariance(view: _View, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
-    """`P L (C C^T / d) L^T P^T`, `C` the values' Bartlett factor, as rows of a fresh Gaussian given their covariance."""
-    value_normals = bartlett_normals(view.wanted, view.wanted)
-    normals = jax.random.normal(key, (view.score_normals + value_normals, draws))
-    mixing = view.mixing(normals[: view.score_normals])
-    values = bartlett(normals[view.score_normals :], view.wanted, view.wanted, view.head_dim)
-    return gram_of(multiply(psd_root(mixing), values))
+    return jax.lax.scan(body, full, jax.random.split(context.key, count))
 
 
-def _expected_mixing(view: _View, key: PRNGKeyArray, draws: int) -> Float[Array, "k k draws"]:
-    """`E[P K P^T]` given the tokens: Sobol points with a random shift for every draw, so unbiased, with the spread over
-    draws as its error (about 1e-4 of the value for one token in four)."""
-    dimension, steps = view.score_normals, _EXPECTATION_POINTS // _EXPECTATION_AT_ONCE
-    if dimension <= _SOBOL_DIMENSIONS:
-        points = jnp.asarray(sobol_uniforms(dimension, _EXPECTATION_POINTS, seed=0), jnp.float32)
-        chunks = jnp.moveaxis(points.reshape(dimension, steps, _EXPECTATION_AT_ONCE), 1, 0)
-        shift = jax.random.uniform(key, (dimension, 1, draws))
+@gram.rule(Readout)
+def _(layer: Readout, stream: Stream, context: Context) -> Stream:
+    tokens = read(layer, stream, context)
+    return Fresh(layer.std**2 * tokens.gram + layer.bias_std**2, tokens.width)
 
-        def normals(chunk: Array) -> Float[Array, "m q draws"]:
-            shifted = jnp.mod(chunk[..., None] + shift, 1.0)
-            return jax.scipy.special.ndtri(jnp.clip(shifted, 2.0**-24, 1 - 2.0**-24))
-    else:
-        chunks = jax.random.split(key, steps)
 
-        def normals(chunk: Array) -> Float[Array, "m q draws"]:
-            return jax.random.normal(chunk, (dimension, _EXPECTATION_AT_ONCE, draws))
-
-    def add(total: Array, chunk: Array) -> tuple[Array, None]:
-        return total + view.mixing(normals(chunk)).sum(axis=2), None
-
-    zero = jnp.zeros((view.wanted, view.wanted, draws), jnp.float32)
-    return jax.lax.scan(add, zero, chunks)[0] / _EXPECTATION_POINTS
+def read(layer: Readout, stream: Stream, context: Context) -> Tokens:
+    """What the matrix of a read-out reads."""
+    for_tokens, for_layers = context.split(2)
+    return apply_settled(layer.layers, stream.settle(for_tokens), for_layers)
 
 
 def sampler(net: Any, width: int | float, observe: str, rows: tuple[int, ...] | None) -> Block:
     """Draws of a network's observable, in blocks that one compilation serves at every width."""
-    size = _block_size(net, width, observe)
-    at_once = _EXPECTATION_AT_ONCE if any(_has_infinite_heads(layer) for layer in net.layers) else 1
-    floats = net.tokens**2 * (_WORKING_MATRICES * at_once + (_last_heads(net) if observe == "scores" else 0))
-    layers = tuple(_shared(layer, width, net.tokens, keep_heads=observe == "scores") for layer in net.layers)
-    traced = jax.tree.map(_as_traced, (net.inputs, layers))
-    draw = functools.partial(_draw, *traced, jnp.asarray(width, jnp.float32), observe=observe, rows=rows, draws=size)
-    return Block(draw, size, 4 * size * floats)
+    layers = layers_behind(net.layers, observe)
+    last = layers[-1] if layers else None
+    observed = observe == "scores"
+    heads = last.heads if observed and isinstance(last, Attention) else 0
+    size = block_size(net, width, heads)
+    tracks_mean = needs_mean(net.inputs, layers)
+    inputs, *parts = (at_width(part, width, net.layout, observed=observed) for part in (net.inputs, *layers))
+    draw = functools.partial(
+        _draw,
+        inputs,
+        tuple(parts),
+        jnp.asarray(width, jnp.float32),
+        observe=observe,
+        rows=rows,
+        scope=Scope(size, net.layout, tracks_mean),
+        shortcut=isinstance(last, Attention) and last.is_plain and not tracks_mean,
+    )
+    return Block(draw, size, memory(net, width, size, heads), alone=calls_lapack(net.tokens))
 
 
-def _shared(layer: Any, width: int | float, tokens: int, *, keep_heads: bool) -> Any:
-    """The layer in the form that most networks share: its head dimension and its heads traced numbers."""
-    if not isinstance(layer, Attention):
-        return layer
-    at_width = replace(layer, head_dim=layer.head_dim_at(width), mask=layer.allowed(tokens))
-    if layer.heads == jnp.inf or keep_heads:
-        return at_width
-    return ManyHeads(replace(at_width, heads=1), layer.heads)
+def at_width(part: Any, width: int | float, layout: Layout, *, observed: bool) -> Any:
+    """Inputs or a layer, with all within it, in the form that most networks share: what can be a traced number is one."""
+
+    def convert(node: Any) -> Any:
+        if isinstance(node, Attention):
+            return AttentionAt.of(node, width, layout, observed=observed)
+        if isinstance(node, MLP):
+            return MLPAt.of(node, width)
+        return EmbeddedAt.of(node, width) if isinstance(node, Embedding) else node
+
+    converted = jax.tree.map(convert, part, is_leaf=lambda node: isinstance(node, Attention | MLP | Embedding))
+    return jax.tree.map(_as_traced, converted)
+
+
+def needs_mean(inputs: Any, layers: tuple[Layer, ...]) -> bool:
+    """Whether someone looks at the coordinate mean of a token."""
+    norm = inputs.norm if isinstance(inputs, Embedding) else None
+    return any(layer.needs_mean for layer in (*layers, *([norm] if norm is not None else [])))
+
+
+def layers_behind(layers: tuple[Layer, ...], observe: str) -> tuple[Layer, ...]:
+    """The layers that an observable depends on: for scores, those up to the last attention layer; for a Gram matrix, all but the matrix of a read-out."""
+    if observe == "scores":
+        return until_last_attention(layers)
+    if observe == "gram" and layers and isinstance(layers[-1], Readout):
+        return (*layers[:-1], *layers[-1].layers)
+    return layers
+
+
+def until_last_attention(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The layers up to the last attention layer, which then is the last of them: what its scores depend on."""
+    last = max(i for i, layer in enumerate(layers) if _has_attention(layer))
+    before, layer = layers[:last], layers[last]
+    if isinstance(layer, Attention):
+        return (*before, layer)
+    *inner, attention = until_last_attention(layer.inner)
+    if isinstance(layer, Only) and inner:
+        inner = [Only(layer.sequence, *inner)]
+    earlier = [Repeat(layer.times - 1, *layer.inner)] if layer.times > 1 else []
+    return (*before, *earlier, *inner, attention)
+
+
+def _has_attention(layer: Layer) -> bool:
+    return any(isinstance(part, Attention) for part, _ in layer.walk())
 
 
 def _as_traced(leaf: Any) -> Any:
@@ -336,21 +423,86 @@ def _as_traced(leaf: Any) -> Any:
     return jnp.asarray(array, array.dtype if array.dtype == bool else jnp.float32)
 
 
-def _block_size(net: Any, width: int | float, observe: str) -> int:
+def block_size(net: Any, width: int | float, scores_of: int | float = 0) -> int:
     """Draws in a block: as many as keep a few token matrices of it in a core's cache and its work below a second or so.
 
-    It depends on the width only where the work does (nonlinear inputs wider than 2^14), so that it is compiled once.
+    It depends on the width only where hidden layers are wider than most, so that it is compiled once.
     """
     s = net.tokens
-    heads = [layer.heads for layer in net.layers if isinstance(layer, Attention)]
-    if jnp.inf in heads:
+    if _has_infinite_heads(net):
         return largest_power_of_two(min(16, 2**16 / s**2))
-    limits = [2**16 / max(s, 8), 2**18 / s**2, 2**24 / (s * sum(heads, 1))]
-    if observe == "scores":
-        limits.append(2**22 / (s**2 * heads[-1]))
-    if isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and width < jnp.inf:
-        limits.append(2**28 / (s * width))
-    return largest_power_of_two(min(limits))
+    matrices, _ = _work(net, width)
+    _, units = _work(net, width, least=_USUAL_UNITS)
+    limits = [2**16 / max(s, 8), 2**18 / s**2, 2**26 / (s * matrices * max(s / 8, 1))]
+    if scores_of:
+        limits.append(2**22 / (s**2 * scores_of))
+    if units:
+        limits.append(2**28 / (s * units))
+    coordinates = _coordinates(net, width)
+    if coordinates:
+        limits.append(2**24 / coordinates)
+    size = largest_power_of_two(min(limits))
+    return size if jax.default_backend() == "cpu" else _filling_an_accelerator(net, width, size, scores_of)
+
+
+def _filling_an_accelerator(net: Any, width: int | float, size: int, scores_of: int | float) -> int:
+    """A block large enough to be worth starting there: as much work as a few hundred blocks for a core, in a quarter of the memory that draws may take unless told, or an eighth of the device's."""
+    device = (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", jnp.inf)
+    fits = min(DEFAULT_MEMORY / 4, device / 8) / memory(net, width, 1, scores_of)
+    return max(size, largest_power_of_two(min(_BLOCKS_FOR_A_CORE * size, fits)))
+
+
+def numbers_of_a_draw(net: Any, width: int | float) -> float:
+    """Random numbers behind one draw of a network, roughly."""
+    matrices, units = _work(net, width)
+    return net.tokens * (matrices * max(net.tokens / 8, 1) + units)
+
+
+def _work(net: Any, width: int | float, least: int = 0) -> tuple[float, float]:
+    """Token matrices that a draw computes with, and the coordinates of nonlinear inputs and hidden layers that it draws, counting each at `least` so often."""
+    parts = [(layer, count) for top in net.layers for layer, count in top.walk()]
+    heads = sum(layer.heads * count for layer, count in parts if isinstance(layer, Attention) and layer.heads < jnp.inf)
+    matrices = heads + 4 * sum(count for layer, count in parts if not layer.inner) + 1
+    units = [(layer.width_at(width), count) for layer, count in parts if isinstance(layer, MLP)]
+    if isinstance(net.inputs, Inputs) and not is_linear(net.inputs):
+        units.append((width, 1))
+    return float(matrices), float(sum(count * max(unit if unit < jnp.inf else 0, least) for unit, count in units))
+
+
+def _has_infinite_heads(net: Any) -> bool:
+    parts = [layer for top in net.layers for layer, _ in top.walk()]
+    return any(isinstance(layer, Attention) and layer.heads == jnp.inf for layer in parts)
+
+
+def memory(net: Any, width: int | float, draws: int, scores_of: int | float = 0) -> int:
+    """Bytes that a block of draws takes while it is computed, an upper bound."""
+    at_once = EXPECTATION_AT_ONCE if _has_infinite_heads(net) else 1
+    coordinates = _coordinates(net, width)
+    return int(4 * draws * (net.tokens**2 * (_WORKING_MATRICES * at_once + scores_of) + coordinates))
+
+
+def _coordinates(net: Any, width: int | float) -> float:
+    """Numbers behind a draw where queries, keys and values of a layer are drawn in coordinates, with room to work; 0 if none are."""
+    drawn = [
+        net.tokens * layer.head_dim_at(width) * (3 * layer.heads + 4 * layer.groups)
+        for top in net.layers
+        for layer, _ in top.walk()
+        if isinstance(layer, Attention) and draws_coordinates(layer, width, net.tokens)
+    ]
+    return float(max(drawn, default=0))
+
+
+def working_memory(net: Any, width: int | float) -> int:
+    """Bytes that drawing a network takes, whatever the number of draws.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import working_memory
+        >>> working_memory(ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2)), 64) < 2**30
+        True
+    """
+    return memory(net, width, block_size(net, width))
 
 
 def is_linear(inputs: Inputs) -> bool:
@@ -358,17 +510,16 @@ def is_linear(inputs: Inputs) -> bool:
     return inputs.activation.identity_up_to >= _NORMAL_REACH**2
 
 
-def _has_infinite_heads(layer: Any) -> bool:
-    return isinstance(layer, Attention) and layer.heads == jnp.inf
+@dataclass(frozen=True)
+class Scope:
+    """What all stages of a block share: its number of draws, where the tokens stand, and whether their mean is tracked."""
 
+    draws: int
+    layout: Layout
+    tracks_mean: bool
 
-def _last_heads(net: Any) -> int:
-    return int(net.layers[last_attention(net.layers)].heads)
-
-
-def last_attention(layers: tuple[Any, ...]) -> int:
-    """Where the last attention layer stands."""
-    return max(i for i, layer in enumerate(layers) if isinstance(layer, Attention))
+    def context(self, key: PRNGKeyArray) -> Context:
+        return Context(key, self.draws, self.layout, self.tracks_mean)
 
 
 def _draw(
@@ -379,22 +530,27 @@ def _draw(
     *,
     observe: str,
     rows: tuple[int, ...] | None,
-    draws: int,
+    scope: Scope,
+    shortcut: bool,
 ) -> Float[Array, "draws ..."]:
-    """A block of draws, in stages that are compiled one by one: less to compile than the whole, and shared between networks."""
+    """A block of draws, in stages that are compiled one by one: less to compile than the whole, and shared between networks.
+
+    `shortcut` says that the last layer can compute the wanted rows alone.
+    """
     key_inputs, key_last, key_output, *keys = _split(key, 3 + 2 * len(layers))
-    stream = _start(inputs, width, key_inputs, draws)
-    last = len(layers) - 1 if observe != "scores" else last_attention(layers)
-    for i, layer in enumerate(layers[: last + 1]):
-        answering = rows if i == last and observe != "gram" else None
+    stream = _start(inputs, width, key_inputs, scope)
+    last = len(layers) - 1
+    for i, layer in enumerate(layers):
+        answering = rows if i == last and observe != "gram" and shortcut else None
         reordered = answering is not None and answering != tuple(range(len(answering)))
-        tokens = _settled(stream, keys[2 * i], draws, reordered)
+        tokens = _settled(stream, keys[2 * i], scope, reordered)
         if observe == "scores" and i == last:
-            return _scores(layer, tokens, keys[2 * i + 1], draws, rows)
-        stream = _applied(layer, tokens, keys[2 * i + 1], draws, answering)
+            return _scores(layer, tokens, keys[2 * i + 1], scope, answering, None if shortcut else rows)
+        stream = _applied(layer, tokens, keys[2 * i + 1], scope, answering)
+    picked = None if shortcut and observe != "gram" else rows
     if observe == "gram" or not layers:  # inputs alone are observed through a read-out
-        return _emitted(_settled(stream, key_last, draws, True), key_output, draws, rows, observe == "output")
-    return _emitted(stream, key_output, draws, None, observe == "output")
+        stream = _settled(stream, key_last, scope, True)
+    return _emitted(stream, key_output, scope, picked, observe == "output")
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -403,37 +559,46 @@ def _split(key: PRNGKeyArray, count: int) -> tuple[PRNGKeyArray, ...]:
 
 
 @functools.partial(jax.jit, static_argnums=3)
-def _start(inputs: Any, width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Stream:
-    return gram(inputs, width, key, draws)
+def _start(inputs: Any, width: Float[Array, ""], key: PRNGKeyArray, scope: Scope) -> Stream:
+    return gram(inputs, width, scope.context(key))
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
-def _settled(stream: Stream, key: PRNGKeyArray, draws: int, keep_gram: bool) -> Tokens:
+def _settled(stream: Stream, key: PRNGKeyArray, scope: Scope, keep_gram: bool) -> Tokens:
     """Without the Gram matrix, if nobody will look at it: then all kinds of inputs share what follows."""
-    tokens = stream.settle(key, draws)
-    return tokens if keep_gram else Tokens(tokens.root, tokens.width)
+    tokens = stream.settle(scope.context(key))
+    return tokens if keep_gram else Tokens(tokens.root, tokens.width, centred=tokens.centred)
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
-def _applied(layer: Any, tokens: Tokens, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None) -> Stream:
-    return gram(layer, tokens, key, draws, rows)
+def _applied(layer: Any, tokens: Tokens, key: PRNGKeyArray, scope: Scope, rows: tuple[int, ...] | None) -> Stream:
+    if rows is None:
+        return gram(layer, tokens, scope.context(key))
+    return gram(layer, tokens, scope.context(key), rows)
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4))
+@functools.partial(jax.jit, static_argnums=(3, 4, 5))
 def _scores(
-    layer: Attention, tokens: Tokens, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None
+    layer: AttentionAt,
+    tokens: Tokens,
+    key: PRNGKeyArray,
+    scope: Scope,
+    rows: tuple[int, ...] | None,
+    picked: tuple[int, ...] | None,
 ) -> Float[Array, "draws heads k s"]:
-    return jnp.moveaxis(scores(layer, tokens, key, draws, rows), -1, 0)
+    """Of `rows` alone, or of those `picked` from all."""
+    by_head = scores(layer, tokens, scope.context(key), rows)
+    return jnp.moveaxis(by_head if picked is None else by_head[:, np.array(picked)], -1, 0)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))
 def _emitted(
-    stream: Stream, key: PRNGKeyArray, draws: int, rows: tuple[int, ...] | None, output: bool
+    stream: Stream, key: PRNGKeyArray, scope: Scope, rows: tuple[int, ...] | None, output: bool
 ) -> Float[Array, "draws ..."]:
     """What is observed in the end: a covariance (or Gram matrix), or a normal that has it; of `rows`, if they are given."""
     matrix = stream.covariance
     matrix = matrix if rows is None else matrix[np.array(rows)][:, np.array(rows)]
     if output:
-        normals = jax.random.normal(key, (matrix.shape[0], 1, draws))
+        normals = jax.random.normal(key, (matrix.shape[0], 1, scope.draws))
         return multiply(psd_root(matrix), normals)[:, 0].T
-    return jnp.moveaxis(jnp.broadcast_to(matrix, (*matrix.shape[:2], draws)), -1, 0)
+    return jnp.moveaxis(jnp.broadcast_to(matrix, (*matrix.shape[:2], scope.draws)), -1, 0)

@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import laws
 from ..numerics import jackknife
-from ._gram import is_linear
-from ._layers import Attention, Inputs
+from ._attention import Attention
+from ._gram import numbers_of_a_draw
 from ._quadrature import ScoreRow, attended_variance, exact_attended_variance
 
 Draw = Callable[..., np.ndarray]
@@ -26,9 +26,9 @@ def fixed_gram(net: Any, layers: tuple[Any, ...]) -> np.ndarray | None:
     """The Gram matrix after `layers` at infinite width, float64, if it is not random and needs no integral."""
     gram = net.inputs.limit_gram()
     for layer in layers:
-        if not isinstance(layer, Attention) or not layer.is_deterministic(inf):
+        if not isinstance(layer, Attention) or not layer.is_plain or not layer.is_deterministic(inf):
             return None
-        rows = [ScoreRow(layer, gram, token, layer.head_dim_at(inf)) for token in range(len(gram))]
+        rows = [ScoreRow(layer, gram, token, layer.head_dim_at(inf), net.layout) for token in range(len(gram))]
         if any(row.dimension for row in rows):
             return None
         weights = np.stack([row.weights_at_rest(len(gram)) for row in rows])
@@ -49,38 +49,38 @@ def exact_output(net: Any, token: int, seed: int, samples: int | None, method: s
     if not net.layers:
         return laws.Gaussian(var=_positive_variance(gram[token, token]), name="limit")
     layer = net.layers[-1]
-    if not isinstance(layer, Attention):
+    if not isinstance(layer, Attention) or not layer.is_plain:
         return None
     head_dim = layer.head_dim_at(inf)
-    atoms = attended_variance(ScoreRow(layer, gram, token, head_dim), seed, samples).scaled(gain_of(layer))
+    atoms = attended_variance(ScoreRow(layer, gram, token, head_dim, net.layout), seed, samples).scaled(gain_of(layer))
     return _mixture(atoms.times_chi_square_mean(head_dim), layer.heads, method, "limit")
 
 
-def exact_score(net: Any, last: int, token: int, key: int) -> laws.Law | None:
+def exact_score(net: Any, layers: tuple[Any, ...], token: int, key: int) -> laws.Law | None:
     """The law of a score at infinite width, `N(0, K_ii K_jj T)`, `T = chi2(d) / d`, if the tokens it compares are fixed."""
-    gram = fixed_gram(net, net.layers[:last])
-    layer = net.layers[last]
-    if gram is None or layer.tie_qk:
+    *before, layer = layers
+    gram = fixed_gram(net, tuple(before))
+    if gram is None or layer.tie_qk or not layer.is_plain:
         return None
     atoms = laws.Atoms.exactly(np.array([gram[token, token] * gram[key, key]]), np.ones(1))
     return _score_law(layer, atoms, layer.head_dim_at(inf), "limit")
 
 
 def drawn_score(
-    net: Any, last: int, token: int, key: int, width: int | float, draw: Draw, samples: int | None
+    net: Any, layers: tuple[Any, ...], token: int, key: int, width: int | float, draw: Draw, samples: int | None
 ) -> laws.Law:
-    """The law of a score from draws of the tokens it compares (Rao-Blackwell); tied queries and keys from draws of itself."""
-    layer = net.layers[last]
+    """The law of a score from draws of the tokens it compares (Rao-Blackwell); where it is not Gaussian given them, from draws of itself."""
+    *before, layer = layers
     count = samples or int(min(2**20, max(2**26 // net.tokens**2, 2**12)))
-    if layer.tie_qk:
+    if layer.tie_qk or not layer.is_plain:
         scores = draw(net, count, observe="scores", token=token)[:, 0, key]
         if scores.std() <= 1e-6 * abs(scores.mean()):
             raise ValueError(
-                f"observe='scores' with tie_qk=True: the score tends to the constant {scores[0]:.6g}, so it has no density; "
+                f"observe='scores': the score tends to the constant {scores[0]:.6g}, so it has no density; "
                 f"use a finite width or head_dim."
             )
         return laws.Empirical(scores, name=name_of(width))
-    K = draw(type(net)(net.inputs, *net.layers[:last]), count, observe="gram")
+    K = draw(type(net)(net.inputs, *before), count, observe="gram")
     atoms = laws.Atoms.from_draws(K[:, token, token].astype(np.float64) * K[:, key, key])
     return _score_law(layer, atoms, layer.head_dim_at(width), name_of(width))
 
@@ -114,7 +114,8 @@ def drawn_output(
         draws = draw(net, count, observe="covariance", token=token)
         control = None
         # no coupling leaves less than the difference of the two spreads
-        if limit is not None and (1 - limit.spread / np.std(draws)) ** 2 < _WORTH_CONTROLLING:
+        spread = np.std(draws)
+        if limit is not None and spread > 0 and (1 - limit.spread / spread) ** 2 < _WORTH_CONTROLLING:
             control = draw(net, count, observe="covariance", token=token, width=inf)
             known = limit.law if known is None else known
         if known is None or control is None or not np.var(draws - control) < _WORTH_CONTROLLING * np.var(draws):
@@ -152,10 +153,10 @@ def _known_limit(net: Any, token: int) -> _KnownLimit | None:
     """The limit to which draws at a finite width are coupled by their seed, if it is known exactly."""
     gram = fixed_gram(net, net.layers[:-1])
     layer = net.layers[-1] if net.layers else None
-    if gram is None or not isinstance(layer, Attention) or isinf(layer.heads):
+    if gram is None or not isinstance(layer, Attention) or not layer.is_plain or isinf(layer.heads):
         return None
     head_dim = layer.head_dim_at(inf)
-    atoms = exact_attended_variance(ScoreRow(layer, gram, token, head_dim))
+    atoms = exact_attended_variance(ScoreRow(layer, gram, token, head_dim, net.layout))
     if atoms is None or (atoms.values.size == 1 and isinf(head_dim)):
         return None
     return _KnownLimit(atoms.scaled(gain_of(layer)).times_chi_square_mean(head_dim), int(layer.heads))
@@ -171,10 +172,7 @@ def drawn_joint(
 
 def _most_draws(net: Any, width: int | float) -> int:
     """As many as take some tens of seconds: fewer where a draw is expensive."""
-    heads = sum(layer.heads for layer in net.layers if isinstance(layer, Attention) and not isinf(layer.heads))
-    nonlinear = isinstance(net.inputs, Inputs) and not is_linear(net.inputs) and not isinf(width)
-    numbers = net.tokens * (heads + 2 + (width if nonlinear else 0))
-    return int(np.clip(_MOST_NUMBERS / numbers, 2**12, _MOST_DRAWS))
+    return int(np.clip(_MOST_NUMBERS / numbers_of_a_draw(net, width), 2**12, _MOST_DRAWS))
 
 
 def seed_of(seed: int, width: int | float) -> int:

@@ -11,7 +11,10 @@ import numpy as np
 
 from ..netsor import Program, Scalar, Vector, sampler as program_sampler
 from ..numerics import Block
-from ._layers import Attention, GaussianInputs, GramInputs, Inputs
+from ._attention import Attention
+from ._described import Layout
+from ._frozen import Frozen
+from ._inputs import GaussianInputs, GramInputs, Inputs
 from ._reading import Reading
 
 lowering = Reading("lowering")
@@ -30,8 +33,7 @@ class Lowered:
 
 def lower(net: Any) -> Lowered:
     """The Netsor program of a network; equal networks share one, and so what is compiled for it."""
-    leaves, structure = jax.tree.flatten(net)
-    known = (structure, tuple(x.tobytes() if isinstance(x, np.ndarray) else x for x in leaves))
+    known = Frozen(net)
     if known not in _LOWERED:
         while len(_LOWERED) >= _REMEMBERED:
             _LOWERED.pop(next(iter(_LOWERED)))
@@ -39,7 +41,7 @@ def lower(net: Any) -> Lowered:
     return _LOWERED[known]
 
 
-_LOWERED: dict[Any, Lowered] = {}
+_LOWERED: dict[Frozen, Lowered] = {}
 _REMEMBERED = 64
 
 
@@ -54,7 +56,7 @@ def _lower(net: Any) -> Lowered:
             if isinstance(layer, Attention):
                 space = "head" if len(attentions) == 1 else f"head{number}"
                 spaces[space] = layer
-                tokens, scores = lowering(layer, program, tokens, space, mark)
+                tokens, scores = lowering(layer, program, tokens, space, mark, net.layout)
             else:
                 tokens = lowering(layer, program, tokens, mark)
         outputs = tokens
@@ -88,12 +90,17 @@ def _(inputs: GramInputs, program: Program) -> list[Vector]:
 
 @lowering.rule(Attention)
 def _(
-    layer: Attention, program: Program, tokens: list[Vector], space: str, mark: str
+    layer: Attention, program: Program, tokens: list[Vector], space: str, mark: str, layout: Layout
 ) -> tuple[list[Vector], list[list[list[Scalar]]]]:
     """The value and output matrices are applied to each token; the softmax weights mix their products (Example 3.1)."""
     if isinf(layer.heads):
         raise ValueError(
             "Attention(heads=inf) cannot be lowered: a program has finitely many lines; use finite heads, or reading='gram'."
+        )
+    if not layer.is_plain:
+        raise ValueError(
+            f"{layer!r} cannot be lowered: biases, shared or rotated keys, additions to scores and contexts are not; "
+            f"use plain attention, or reading='gram' or 'dense'."
         )
     if layer.tie_qk:
         raise ValueError(
@@ -121,7 +128,7 @@ def _(
                 for i, q in enumerate(queries, 1)
             ]
         )
-    allowed = layer.allowed(size)
+    allowed = layer.allowed(layout)
     outputs = []
     for i in range(size):
         seen = range(size) if allowed is None else np.flatnonzero(allowed[i])

@@ -1,16 +1,21 @@
 """A network is written once and read several ways."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, isinf
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
-from .. import _arguments
+from .. import _arguments, _html
 from ..netsor import Program
 from ..numerics import DEFAULT_MEMORY, draw_blocks
 from . import _dense, _gram, _laws, _lowering
-from ._layers import Attention, Described, InputLayer, Layer
+from ._attention import Attention
+from ._described import Described, InputLayer, Layer, Layout
+from ._layers import MLP, Readout
+from ._trajectory import Trajectory, trajectory
+from ._vanishing import refuse_zero_tokens
 
 _OBSERVABLES = ("output", "covariance", "gram", "scores")
 _SAMPLERS = {"gram": _gram.sampler, "lazy": _lowering.sampler, "dense": _dense.sampler}
@@ -34,23 +39,55 @@ class Network(Described):
 
     inputs: InputLayer
     layers: tuple[Layer, ...]
+    own_width: int | float = eqx.field(static=True, default=inf)
 
-    def __init__(self, inputs: InputLayer, *layers: Layer) -> None:
+    def __init__(self, inputs: InputLayer, *layers: Layer, width: int | float = inf) -> None:
         if not isinstance(inputs, InputLayer):
-            raise TypeError(f"inputs={inputs!r}: a network starts with Inputs, GramInputs or GaussianInputs.")
+            raise TypeError(
+                f"inputs={inputs!r}: a network starts with Inputs, GramInputs, GaussianInputs or Embedding."
+            )
         for layer in layers:
             if not isinstance(layer, Layer):
                 raise TypeError(f"layer={layer!r}: after the inputs come layers, such as Attention(heads=2).")
-            layer.check_tokens(inputs.size)
+            layer.check_layout(inputs.layout)
+        for layer in layers[:-1]:
+            if isinstance(layer, Readout):
+                raise ValueError(f"layer={layer!r}: a Readout ends a network; put it last.")
+        refuse_zero_tokens(inputs, layers)
         self.inputs, self.layers = inputs, layers
+        self.own_width = _arguments.positive_integer("width", width, infinite=True)
 
     def __repr__(self) -> str:
-        return f"Network({', '.join(map(repr, (self.inputs, *self.layers)))})"
+        width = [] if isinf(self.own_width) else [f"width={self.own_width}"]
+        return f"Network({', '.join([*map(repr, (self.inputs, *self.layers)), *width])})"
+
+    def _repr_html_(self) -> str:
+        parts = [("inputs", repr(self.inputs)), *((f"layer {i}", repr(part)) for i, part in enumerate(self.layers, 1))]
+        return _html.table((f"Network of {self.tokens} tokens", f"width {self.own_width}"), parts)
+
+    def plot(self, ax: Any = None, *, width: int | float | None = None, token: int = 0, kind: str = "pdf") -> Any:
+        """Draw the law of a token's output on matplotlib axes (the current ones unless given) and return them; `kind` as for `Law.plot`.
+
+        !!! Example
+
+            >>> import matplotlib
+            >>> matplotlib.use("agg")
+            >>> import limitlaw as ll
+            >>> axes = ll.Network(ll.Inputs(tokens=3), ll.Attention(heads=2)).plot()
+            >>> axes.lines[0].get_label()
+            'limit'
+        """
+        return self.law(width=width, token=token).plot(ax, kind=kind)
 
     @property
     def width(self) -> int | float:
         """The network's own width, used where none is given; `inf` if it has none."""
-        return inf
+        return self.own_width
+
+    @property
+    def layout(self) -> Layout:
+        """How the tokens form sequences."""
+        return self.inputs.layout
 
     @property
     def tokens(self) -> int:
@@ -107,12 +144,36 @@ class Network(Described):
         max_memory = int(_arguments.positive_integer("max_memory", max_memory))
         _arguments.one_of("observe", observe, _OBSERVABLES)
         _arguments.one_of("reading", reading, _SAMPLERS)
-        width = self._checked_width(width)
+        width = self.checked_width(width)
         if reading != "gram":
             self._check_finite(reading, width)
         rows, pick = self._wanted(token, observe)
         block = _SAMPLERS[reading](self, width, observe, rows)
         return pick(draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory))
+
+    def trajectory(
+        self,
+        samples: int,
+        *,
+        width: int | float | None = None,
+        seed: int = 0,
+        max_memory: int = DEFAULT_MEMORY,
+    ) -> Trajectory:
+        """Independent draws of the network, observed after the input and after every block: variance, kurtosis, cosines, effective rank, attention entropy.
+
+        !!! Example
+
+            >>> import numpy as np, limitlaw as ll
+            >>> net = ll.Network(ll.GramInputs(np.eye(3)), ll.Repeat(6, ll.Residual(ll.Attention(heads=2))))
+            >>> t = net.trajectory(500, width=32)
+            >>> print(t.cosine[:, 0, 1].round(1))  # tokens become alike
+            [0.  0.2 0.4 0.6 0.7 0.8 0.9]
+        """
+        samples = int(_arguments.positive_integer("samples", samples))
+        if samples < 2:
+            raise ValueError(f"samples={samples}: a standard error takes at least two draws.")
+        max_memory = int(_arguments.positive_integer("max_memory", max_memory))
+        return trajectory(self, samples, self.checked_width(width), _arguments.seed(seed), max_memory)
 
     def law(
         self,
@@ -154,7 +215,7 @@ class Network(Described):
             >>> net.law(width=256, observe="scores", token=0, key=1, samples=2**16).kurtosis().covers(0.1672, 0.999)
             True
         """
-        width = self._checked_width(width)
+        width = self.checked_width(width)
         seed = _arguments.seed(seed)
         _arguments.one_of("observe", observe, ("output", "scores"))
         _arguments.one_of("method", method, ("auto", "draws", "mixture", "fourier"))
@@ -172,9 +233,10 @@ class Network(Described):
             return net.sample(samples, **{"width": width, "seed": own, "max_memory": max_memory, **what})
 
         if observe == "scores":
-            row, column, last = self._score_position(token, key)
-            law = _laws.exact_score(self, last, row, column) if exact else None
-            return law or _laws.drawn_score(self, last, row, column, width, draw, count)
+            row, column = self._score_position(token, key)
+            layers = _gram.until_last_attention(self.layers)
+            law = _laws.exact_score(self, layers, row, column) if exact else None
+            return law or _laws.drawn_score(self, layers, row, column, width, draw, count)
         if key is not None:
             raise ValueError(f"key={key!r} with observe='output': a key belongs to a score; use observe='scores'.")
         gaussian = self._is_gaussian(width)
@@ -187,14 +249,14 @@ class Network(Described):
         law = _laws.exact_output(self, index, seed, count, inner) if exact else None
         return law or _laws.drawn_output(self, index, width, draw, count, accuracy, inner, gaussian)
 
-    def _score_position(self, token: Any, key: Any) -> tuple[int, int, int]:
-        """Query and key of a score, and where the last attention layer stands."""
+    def _score_position(self, token: Any, key: Any) -> tuple[int, int]:
+        """Query and key of a score."""
         if key is None:
             raise ValueError("key=None with observe='scores': a score has a query and a key; give token=i and key=j.")
         self._wanted(None, "scores")
         row = _arguments.index("token", token, self.tokens, "tokens")
         column = _arguments.index("key", key, self.tokens, "tokens")
-        return row, column, _gram.last_attention(self.layers)
+        return row, column
 
     def _distinct_tokens(self, token: Any) -> list[int]:
         rows, _ = self._wanted(token, "covariance")
@@ -207,9 +269,17 @@ class Network(Described):
         """Whether nothing is left to mix over: the Gram matrix of every stream is deterministic."""
         return isinf(width) and all(layer.is_deterministic(width) for layer in self.layers)
 
-    def _checked_width(self, width: int | float | None) -> int | float:
+    def checked_width(self, width: int | float | None = None) -> int | float:
+        """The width as an integer or `inf` (None: the network's own), refused if the network cannot have it.
+
+        !!! Example
+
+            >>> import limitlaw as ll
+            >>> ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=8, head_dim="split")).checked_width(64)
+            64
+        """
         width = self.width if width is None else _arguments.positive_integer("width", width, infinite=True)
-        self.inputs.check_width(width)
+        self.inputs.check_width(width, mean=_gram.needs_mean(self.inputs, self.layers))
         for layer in self.layers:
             layer.check_width(width)
         return width
@@ -219,18 +289,26 @@ class Network(Described):
             raise ValueError(
                 f"reading={reading!r} at width=inf: it handles vectors of that length; give a finite width, or use reading='gram'."
             )
-        for layer in self.layers:
+        for layer in self._parts():
             if isinstance(layer, Attention) and isinf(layer.head_dim_at(width)):
                 raise ValueError(
                     f"reading={reading!r} with head_dim=inf: it handles vectors of that length; give a finite head_dim, or use reading='gram'."
                 )
+            if isinstance(layer, MLP) and isinf(layer.width_at(width)):
+                raise ValueError(
+                    f"reading={reading!r} with MLP(width=inf): it handles vectors of that length; give a finite width, or use reading='gram'."
+                )
+
+    def _parts(self) -> Iterator[Layer]:
+        """All layers, with those within them."""
+        return (layer for top in self.layers for layer, _ in top.walk())
 
     def _wanted(
         self, token: int | Sequence[int] | None, observe: str
     ) -> tuple[tuple[int, ...] | None, Callable[[np.ndarray], np.ndarray]]:
         """The tokens to compute (each once; None for all of them), and what to make of them."""
         if observe == "scores":
-            heads = [layer.heads for layer in self.layers if isinstance(layer, Attention)]
+            heads = [layer.heads for layer in self._parts() if isinstance(layer, Attention)]
             if not heads:
                 raise ValueError(
                     "observe='scores': the network has no attention layer; add one, or observe 'output' or 'gram'."

@@ -6,6 +6,7 @@ temperature. In few dimensions a tensor trapezoid rule reaches rounding; above, 
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from math import isinf
 from typing import Any
 
@@ -15,7 +16,8 @@ from scipy.special import gammainccinv, gammaincinv, ndtr
 
 from ..laws import Atoms
 from ..numerics import largest_power_of_two, sobol_normals
-from ._layers import Attention
+from ._attention import Attention
+from ._described import Layout
 
 _MOST_DIMENSIONS = 4
 _MOST_NODES = 3 * 2**20
@@ -31,13 +33,14 @@ _MOST_COORDINATES = 2**23  # of the Sobol points of one randomisation
 _SOBOL_DIMENSIONS = 1024
 _CHUNK = 2**14
 _TEMPERATURE_KNOTS = 4001
+_REMEMBERED = 64  # laws, of about a thousand atoms each
 
 
 class ScoreRow:
     """The scores of one token in one head, given the Gram matrix of the tokens, as a function of standard normals."""
 
-    def __init__(self, layer: Attention, gram: np.ndarray, token: int, head_dim: int | float) -> None:
-        allowed = layer.allowed(len(gram))
+    def __init__(self, layer: Attention, gram: np.ndarray, token: int, head_dim: int | float, layout: Layout) -> None:
+        allowed = layer.allowed(layout)
         self.keys = np.arange(len(gram)) if allowed is None else np.flatnonzero(allowed[token])
         self.gram = gram[np.ix_(self.keys, self.keys)]
         self.head_dim = head_dim
@@ -58,6 +61,13 @@ class ScoreRow:
         self.root = eigenvectors[:, alive][:, order] * self.stds
         moves = bool(self.stds.size or self.shift.any())
         self.has_temperature = moves and not isinf(head_dim)
+        self._defined_by = (self.gram.tobytes(), self.shift.tobytes(), self.root.tobytes(), float(head_dim))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScoreRow) and self._defined_by == other._defined_by
+
+    def __hash__(self) -> int:
+        return hash(self._defined_by)
 
     @property
     def dimension(self) -> int:
@@ -93,6 +103,7 @@ def attended_variance(row: ScoreRow, seed: int, samples: int | None = None) -> A
     return _quasi_monte_carlo(row, seed, samples) if exact is None else exact
 
 
+@lru_cache(maxsize=_REMEMBERED)  # one layer at many widths, or with many heads, has one limit of a head
 def exact_attended_variance(row: ScoreRow) -> Atoms | None:
     """The law of `pi^T K pi` over the scores by quadrature, if there are few enough dimensions for it to converge."""
     if not row.dimension:  # one key, or no scores to speak of

@@ -9,11 +9,13 @@ from ._blocks import (
     DEFAULT_MEMORY as DEFAULT_MEMORY,
     Block as Block,
     available_cores as available_cores,
+    bytes_in_words as bytes_in_words,
     draw_blocks as draw_blocks,
     largest_power_of_two as largest_power_of_two,
     seed_key as seed_key,
 )
 from ._chi import chi_square_mean as chi_square_mean
+from ._compiled import keep_compiled as keep_compiled
 from ._estimate import Estimate as Estimate
 from ._expectation import (
     gaussian_axis as gaussian_axis,
@@ -28,7 +30,9 @@ from ._kernel_density import (
     kernel_table as kernel_table,
     scott_bandwidth as scott_bandwidth,
 )
+from ._mehler import mehler_kernel as mehler_kernel
 from ._root import (
+    calls_lapack as calls_lapack,
     gram as gram,
     multiply as multiply,
     narrow_root as narrow_root,

@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._expectation import gaussian_expectation
+from ._mehler import mehler_kernel, rule_error
 
 Dual = Callable[[Any, Any, Any], Any]
+_KERNEL_ERROR = 2e-3  # kinks cost 4e-4
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,45 @@ class Activation:
     def __repr__(self) -> str:
         return self.name
 
+    def kernel(self, covariance: Any) -> jax.Array:
+        """`E phi(u_i) phi(u_j)`, `u ~ N(0, covariance)`, on the two leading axes; trailing axes are draws.
+
+        In closed form where there is one. Otherwise by Mehler's series in the correlation, `sum_k c_k(a_i) c_k(a_j) rho^k`, with the
+        Hermite coefficients `c_k(a)` of `phi(sqrt(a) z)` by quadrature; what the series leaves of `E phi(u_i)^2` is given to its next power, so that the
+        diagonal is right and the matrix stays positive semi-definite. For tanh, silu, sigmoid and gelu_tanh up to a variance of 9 the error is below 1e-4
+        of the diagonal, and 1e-6 up to a variance of 1.
+
+        !!! Example
+
+            >>> import jax.numpy as jnp, limitlaw as ll
+            >>> print(ll.activation("relu").kernel(jnp.eye(2)).round(4))  # 1/2 and 1/(2 pi)
+            [[0.5    0.1592]
+             [0.1592 0.5   ]]
+        """
+        covariance = jnp.asarray(covariance)
+        variance = jnp.einsum("ii...->i...", covariance)
+        if self.dual is not None:
+            return self.dual(variance[:, None], variance[None], covariance)
+        return mehler_kernel(self, variance, covariance)
+
+    def check_kernel(self) -> None:
+        """Refuse a function whose averages quadrature does not find, as one with a jump.
+
+        !!! Example
+
+            >>> import jax.numpy as jnp, limitlaw as ll
+            >>> ll.activation(jnp.sign).check_kernel()
+            Traceback (most recent call last):
+                ...
+            ValueError: activation sign: its Gaussian averages are found to 5.1e-02 only, as those of a function with a jump; give the hidden layer a finite width.
+        """
+        if self.dual is None:
+            error = _kernel_error(self)
+            if not error < _KERNEL_ERROR:
+                raise ValueError(
+                    f"activation {self.name}: its Gaussian averages are found to {error:.1e} only, as those of a function with a jump; give the hidden layer a finite width."
+                )
+
     def moments(self) -> tuple[float, float]:
         """`E phi(z)` and `E phi(z)^2` of a standard normal `z`.
 
@@ -71,22 +112,31 @@ def _moments(phi: Activation) -> tuple[float, float]:
 
 
 def _relu_dual(a: Any, b: Any, c: Any) -> Any:
-    size = np.sqrt(a * b)
-    rho = np.clip(np.divide(c, size, out=np.zeros_like(size + c), where=size > 0), -1, 1)
-    return size / (2 * np.pi) * (np.sqrt(1 - rho**2) + (np.pi - np.arccos(rho)) * rho)
+    xp = _namespace(a, b, c)
+    size = xp.sqrt(a * b)
+    alive = size > 0
+    rho = xp.clip(xp.where(alive, c, 0.0) / xp.where(alive, size, 1.0), -1, 1)
+    return size / (2 * np.pi) * (xp.sqrt(1 - rho**2) + (np.pi - xp.arccos(rho)) * rho)
 
 
 def _erf_dual(a: Any, b: Any, c: Any) -> Any:
-    return 2 / np.pi * np.arcsin(2 * c / np.sqrt((1 + 2 * a) * (1 + 2 * b)))
+    xp = _namespace(a, b, c)
+    return 2 / np.pi * xp.arcsin(xp.clip(2 * c / xp.sqrt((1 + 2 * a) * (1 + 2 * b)), -1, 1))
 
 
 def _gelu_dual(a: Any, b: Any, c: Any) -> Any:
+    xp = _namespace(a, b, c)
     size = (1 + a) * (1 + b)
     return (
         c / 4
-        + c / (2 * np.pi) * np.arcsin(c / np.sqrt(size))
-        + (a * b + c**2 * (1 - a * b) / size) / (2 * np.pi * np.sqrt(size - c**2))
+        + c / (2 * np.pi) * xp.arcsin(c / xp.sqrt(size))
+        + (a * b + c**2 * (1 - a * b) / size) / (2 * np.pi * xp.sqrt(size - c**2))
     )
+
+
+def _namespace(*values: Any) -> Any:
+    """jax.numpy for what jax holds, numpy (float64) for the rest."""
+    return jnp if any(isinstance(value, jax.Array) for value in values) else np
 
 
 _NAMED = {
@@ -95,6 +145,8 @@ _NAMED = {
     "tanh": Activation("tanh", jnp.tanh),
     "erf": Activation("erf", jax.scipy.special.erf, _erf_dual),
     "gelu": Activation("gelu", lambda x: jax.nn.gelu(x, approximate=False), _gelu_dual),
+    "gelu_tanh": Activation("gelu_tanh", lambda x: jax.nn.gelu(x, approximate=True)),
+    "silu": Activation("silu", jax.nn.silu),
     "sigmoid": Activation("sigmoid", jax.nn.sigmoid),
 }
 _BY_FUNCTION = {named.function: named for named in _NAMED.values()}
@@ -168,3 +220,8 @@ def check_coordinatewise(function: Callable[..., Any], arguments: int, what: str
         ) from error
     if scalar and (getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating)):
         raise ValueError(f"{what}: maps numbers to {out}; it must return one real number.")
+
+
+@functools.cache
+def _kernel_error(phi: Activation) -> float:
+    return rule_error(phi)

@@ -1,7 +1,7 @@
 """Blocks of draws: the one place that knows about batches, threads, memory and interrupts.
 
 Draws are made in blocks of a fixed size. Block `i` has the key `fold_in(seed, i)` and is computed whole, then trimmed,
-so a draw depends on the seed and its index alone: not on how many are asked for, nor on how many threads run.
+so a draw depends on the seed and its index alone: not on how many are asked for, nor on how many threads and devices compute.
 """
 
 import os
@@ -52,18 +52,19 @@ def largest_power_of_two(at_most: int | float) -> int:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of draws: `draw(key)` returns `size` of them, draws first, within `memory` bytes."""
+    """A block of draws: `draw(key)` returns `size` of them, draws first, within `memory` bytes; `alone` if two must not run at once."""
 
     draw: Callable[[PRNGKeyArray], Any]
     size: int
     memory: int
+    alone: bool = False
 
 
 def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFAULT_MEMORY) -> np.ndarray:
     """The first `samples` draws of a sequence that is made in blocks.
 
-    Blocks run on as many threads as there are cores and as fit `max_memory` bytes beside the result; a request that
-    cannot fit is refused before any work.
+    Blocks run on as many threads as there are cores and as fit `max_memory` bytes beside the result, and in turn on all local devices; a
+    request that cannot fit is refused before any work.
 
     !!! Example
 
@@ -81,18 +82,24 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
     needed = samples * per_draw + block.memory
     if needed > max_memory:
         raise ValueError(
-            f"samples={samples}: the draws take {_gib(samples * per_draw)} and computing a block of {block.size} takes "
-            f"{_gib(block.memory)}, more than max_memory={max_memory} ({_gib(max_memory)}). "
+            f"samples={samples}: the draws take {bytes_in_words(samples * per_draw)} and computing a block of {block.size} takes "
+            f"{bytes_in_words(block.memory)}, more than max_memory={max_memory} ({bytes_in_words(max_memory)}). "
             f"Draw fewer samples at a time, or raise max_memory."
         )
     blocks = -(-samples // block.size)
-    threads = min(available_cores(), blocks, (max_memory - samples * per_draw) // max(block.memory, 1))
+    threads = min(
+        1 if block.alone else available_cores(), blocks, (max_memory - samples * per_draw) // max(block.memory, 1)
+    )
     out = np.empty((samples, *shape.shape[1:]), shape.dtype)
+    devices = jax.local_devices()
 
     def compute(i: int) -> None:
         start = i * block.size
         with jax.enable_x64(False):  # draws are float32, and the same, whatever the caller's setting
-            draws = np.asarray(block.draw(jax.random.fold_in(key, i)))
+            own = jax.random.fold_in(key, i)
+            if len(devices) > 1:  # what is computed from it stays where it is
+                own = jax.device_put(own, jax.sharding.SingleDeviceSharding(devices[i % len(devices)]))
+            draws = np.asarray(block.draw(own))
         out[start : start + block.size] = draws[: samples - start]
 
     progress = _Progress(blocks)
@@ -162,5 +169,17 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.3g} GiB"
+def bytes_in_words(size: int | float) -> str:
+    """A number of bytes for people.
+
+    !!! Example
+
+        >>> from limitlaw.numerics import bytes_in_words
+        >>> bytes_in_words(3 * 2**30), bytes_in_words(512)
+        ('3 GiB', '512 B')
+    """
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"

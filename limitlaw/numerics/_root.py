@@ -5,12 +5,15 @@ scalar operation of the algorithm is one vector operation over the block, and th
 sample (`draws = ()`). For a 4 x 4 this is an order of magnitude faster than batched LAPACK or `dot_general`.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-_UNROLL = 8  # up to this size loops are written out: one fused kernel; above it, they are loops
+_UNROLL = 8  # up to this size loops are written out: one fused kernel; above it, they are products
+_PANELS = 8  # of so many columns a root is written out in at most so many panels; above, LAPACK
 
 
 def multiply(a: Float[Array, "i k *draws"], b: Float[Array, "k j *other"]) -> Float[Array, "i j *out"]:
@@ -55,29 +58,66 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
         [[1.0, 0.0], [1.0, 0.0]]
     """
     size = matrix.shape[0]
-    floor = 8 * size * jnp.finfo(matrix.dtype).eps
+    floor = 8 * size * float(jnp.finfo(matrix.dtype).eps)
     diagonal = jnp.stack([matrix[j, j] for j in range(size)]) if size <= _UNROLL else jnp.einsum("ii...->i...", matrix)
+    if not calls_lapack(size):
+        return _with_diagonal(_clamped_root(matrix, diagonal, floor), diagonal)
+    leading = jnp.moveaxis(matrix.reshape(size, size, -1), 2, 0)
+    plain = jnp.moveaxis(jnp.linalg.cholesky(leading, symmetrize_input=False), 0, 2).reshape(matrix.shape)
+    # pivots above their rounding; false where one is not a number
+    sound = jnp.all(jnp.einsum("ii...->i...", plain) ** 2 > 2 * jnp.finfo(matrix.dtype).eps * diagonal)
+    clamped = functools.partial(_one_by_one, diagonal=diagonal, floor=floor)
+    return jax.lax.cond(sound, lambda _: plain, lambda matrix: _with_diagonal(clamped(matrix), diagonal), matrix)
 
-    def scaled(column, pivot, original):
-        dead = pivot <= floor * original  # not its opposite: what is not a number stays so
-        return jnp.where(dead, 0.0, column * jax.lax.rsqrt(jnp.where(dead, 1.0, pivot)))
 
-    if size <= _UNROLL:
-        columns = []
-        for j in range(size):
-            below = matrix[j:, j] - sum((c[j:] * c[j] for c in columns), jnp.zeros_like(matrix[j:, j]))
-            col = scaled(below, below[0], diagonal[j])
-            columns.append(jnp.concatenate([jnp.zeros((j, *col.shape[1:]), col.dtype), col]))
-        return _with_diagonal(jnp.stack(columns, axis=1), diagonal)
+def calls_lapack(size: int) -> bool:
+    """Whether `psd_root` of matrices of this size calls LAPACK, which on a CPU two threads must not do at once: XLA locks up.
 
+    !!! Example
+
+        >>> from limitlaw.numerics import calls_lapack
+        >>> calls_lapack(32), calls_lapack(1024)
+        (False, True)
+    """
+    return size > _PANELS * _UNROLL
+
+
+def _scaled(column: Array, pivot: Array, original: Array, floor: float) -> Array:
+    dead = pivot <= floor * original  # not its opposite: what is not a number stays so
+    return jnp.where(dead, 0.0, column * jax.lax.rsqrt(jnp.where(dead, 1.0, pivot)))
+
+
+def _clamped_root(matrix: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"], floor: float) -> Array:
+    """Columns written out, in panels: within one they are found one after the other, and those before it enter as one product."""
+    size, draws = matrix.shape[0], matrix.shape[2:]
+    panels: list[Array] = []
+    for start in range(0, size, _UNROLL):
+        stop = min(start + _UNROLL, size)
+        rest = matrix[start:, start:stop]
+        if panels:
+            before = jnp.concatenate([panel[-(size - start) :] for panel in panels], axis=1)
+            rest = rest - multiply(before, transpose(before[: stop - start]))
+        columns: list[Array] = []
+        for j in range(stop - start):
+            below = rest[j:, j] - sum((c[j:] * c[j] for c in columns), jnp.zeros_like(rest[j:, j]))
+            column = _scaled(below, below[0], diagonal[start + j], floor)
+            columns.append(jnp.concatenate([jnp.zeros((j, *draws), column.dtype), column]))
+        panels.append(jnp.stack(columns, axis=1))
+    above = [jnp.zeros((size - len(panel), *panel.shape[1:]), panel.dtype) for panel in panels]
+    return jnp.concatenate([jnp.concatenate(pair) for pair in zip(above, panels, strict=True)], axis=1)
+
+
+def _one_by_one(matrix: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"], floor: float) -> Array:
+    """The same recursion as a loop, for matrices too large to write out."""
+    size = matrix.shape[0]
     rows = jnp.arange(size).reshape(-1, *([1] * (matrix.ndim - 2)))
 
-    def step(j, carry):
+    def step(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         rest, root = carry
-        col = jnp.where(rows >= j, scaled(rest[:, j], rest[j, j], diagonal[j]), 0.0)
+        col = jnp.where(rows >= j, _scaled(rest[:, j], rest[j, j], diagonal[j], floor), 0.0)
         return rest - col[:, None] * col[None], root.at[:, j].set(col)
 
-    return _with_diagonal(jax.lax.fori_loop(0, size, step, (matrix, jnp.zeros_like(matrix)))[1], diagonal)
+    return jax.lax.fori_loop(0, size, step, (matrix, jnp.zeros_like(matrix)))[1]
 
 
 def _with_diagonal(root: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"]) -> Float[Array, "s s *draws"]:

@@ -85,6 +85,7 @@ def test_constant_variances_at_finite_width():
 
 
 @pytest.mark.filterwarnings("ignore::limitlaw.ResolutionWarning")
+@pytest.mark.full
 def test_laws_of_one_seed_are_independent():
     """A deep network at width 10^5 and at infinity: nearly one law, whose estimated divergence is 0 within its error."""
     net = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(), ll.Attention())

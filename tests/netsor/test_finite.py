@@ -57,7 +57,7 @@ def check_lazy_is_dense(drawn):
     assert_same_law(read("lazy"), read("dense"), samples=50_000)
 
 
-test_lazy_is_dense = hypothesis.settings(max_examples=3)(hypothesis.given(programs())(check_lazy_is_dense))
+test_lazy_is_dense = hypothesis.settings(max_examples=2)(hypothesis.given(programs())(check_lazy_is_dense))
 test_lazy_is_dense_at_length = pytest.mark.full(
     hypothesis.settings(max_examples=15)(hypothesis.given(programs())(check_lazy_is_dense))
 )
@@ -94,6 +94,7 @@ def test_more_products_than_dimensions():
     assert_same_law(read("lazy"), read("dense"), samples=100_000)
 
 
+@pytest.mark.full
 def test_two_hundred_thousand_dimensions_within_a_gibibyte():
     program = (
         "import limitlaw as ll\n"

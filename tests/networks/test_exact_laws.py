@@ -11,6 +11,7 @@ import scipy.stats
 from same_law import FALSE_ALARM, some_at_length
 
 import limitlaw as ll
+from limitlaw.networks._quadrature import exact_attended_variance
 
 REFERENCE = json.loads((Path(__file__).parent.parent / "data" / "attention_reference.json").read_text())
 K3 = np.array([[1, 0.4, 0.1], [0.4, 1, 0.4], [0.1, 0.4, 2]])
@@ -82,6 +83,7 @@ def test_the_mixture_over_the_scores_written_out():
     assert law.kurtosis() == pytest.approx(3 * (second / first**2 - 1), rel=1e-9)
 
 
+@pytest.mark.full
 def test_other_limits():
     limits = REFERENCE["limits"]
     relu = paper(1, activation="relu").law()
@@ -105,6 +107,7 @@ def test_up_to_five_tokens_there_is_no_monte_carlo_in_it(K):
     assert first.error("pdf", 1.0) == 0.0
 
 
+@pytest.mark.full
 def test_many_tokens_state_their_error():
     first, second = (layer(np.eye(40), heads=2).law(seed=seed) for seed in (0, 1))
     assert first.method == "fourier"
@@ -161,6 +164,7 @@ def test_the_order_of_tokens_does_not_matter():
         assert here.pdf(0.5) == pytest.approx(there.pdf(0.5), rel=1e-9)
 
 
+@pytest.mark.full
 def test_nearly_opposite_tokens_fall_back_on_the_mixture():
     """Variances near 0 are likely: the characteristic function falls slowly."""
     law = layer([[1, -1], [-1, 1]], heads=2).law()
@@ -177,6 +181,7 @@ def test_deterministic_layers_before_the_random_one():
     assert law.var() == pytest.approx(4 * K3.mean(), rel=1e-12)
 
 
+@pytest.mark.full
 def test_two_random_layers_are_drawn():
     net = ll.Network(ll.GramInputs(K3), ll.Attention(heads=1), ll.Attention(heads=2))
     law = net.law(samples=2**15)
@@ -312,3 +317,44 @@ def test_joint_law_of_infinitely_many_heads():
 def test_refusals(bad, match):
     with pytest.raises(ValueError, match=match):
         bad()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"head_dim": 8}, {"head_dim": 4, "query_std": 1.1}, {"head_dim": 4, "key_std": 0.9}, {"head_dim": 4, "mask": "causal"},
+        {"head_dim": 4, "scale": "linear"}, {"head_dim": 4, "scale": "linear", "tie_qk": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_remembered_of_one_layer_serves_no_other(change):
+    """The limit of a head is integrated once; every option that changes it makes it another one."""
+    ll.Network(ll.GramInputs(K3), ll.Attention(head_dim=4)).law(token=1)
+    changed = ll.Network(ll.GramInputs(K3), ll.Attention(**change))
+    after = changed.law(token=1).kurtosis()
+    exact_attended_variance.cache_clear()
+    assert float(after) == float(changed.law(token=1).kurtosis())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"heads": 2, "kv_heads": 1}, {"rope": 100.0}, {"rope": 100.0, "heads": 2, "kv_heads": 1}],
+    ids=str,
+)
+@pytest.mark.parametrize("scale", ["sqrt", "linear"])
+def test_variance_of_a_score(scale, options):
+    """`K_ii K_jj (s_Q s_K)^2`, over the head dimension on the linear scale: exact at every width, whatever the keys share."""
+    layer = ll.Attention(head_dim=8, scale=scale, query_std=1.5, **options)
+    scores = ll.Network(ll.GramInputs(K3), layer).sample(2**16, width=16, observe="scores", seed=3).astype(float)
+    expected = 1.5**2 * np.multiply.outer(np.diag(K3), np.diag(K3)) / (8 if scale == "linear" else 1)
+    squares = scores**2
+    z = (squares.mean(axis=0) / expected - 1) / (squares.std(axis=0) / expected / 2**8)
+    assert np.abs(z).max() < 5  # a wrong factor of 1.02 would be 6 off or more
+
+
+def test_scores_that_do_not_vary_are_remembered_by_their_values():
+    """Tied keys at infinite head dimension: the scores are `s_Q s_K K`, and nothing else tells the layers apart."""
+    for std in (1.0, 2.0):
+        weights = np.exp(std * K3[1]) / np.exp(std * K3[1]).sum()
+        law = layer(K3, tie_qk=True, scale="linear", query_std=std).law(token=1)
+        assert law.var() == pytest.approx(weights @ K3 @ weights, rel=1e-12)

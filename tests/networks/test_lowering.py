@@ -46,7 +46,10 @@ lines
 @pytest.mark.parametrize(
     "net",
     [
-        ll.Network(ll.Inputs(3, "relu"), ll.Attention(heads=2, query_std=1.5, mask="causal")),
+        pytest.param(
+            ll.Network(ll.Inputs(3, "relu"), ll.Attention(heads=2, query_std=1.5, mask="causal")),
+            marks=pytest.mark.full,
+        ),
         ll.Network(ll.GaussianInputs([[1.0, 0.6], [0.6, 0.5]]), ll.Attention(heads=1, value_std=0.7, out_std=1.3)),
         ll.Network(ll.Inputs(2, "tanh"), ll.Attention(heads=2, scale="linear")),
     ],

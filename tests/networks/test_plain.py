@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 import limitlaw as ll
 from limitlaw.networks import as_plain, from_plain
+from limitlaw.networks._frozen import Frozen
 
 STDS = st.sampled_from([0.0, 0.5, 1.0, 2])
 
@@ -80,3 +81,28 @@ def test_wrong_tables_are_refused(table, hint):
 def test_a_function_cannot_be_written_down():
     with pytest.raises(ValueError, match="a function cannot be written down"):
         as_plain(ll.Network(ll.Inputs(2, lambda x: x**3)))
+
+
+def test_a_transformer():
+    """Layers of layers, arrays, infinite widths and a width of its own survive JSON."""
+    net = ll.Network(
+        ll.Embedding([[3, 17], [3, 5]], positions="learned", position_std=0.5, padding=5, norm=ll.LayerNorm(1e-12)),
+        ll.Repeat(
+            3,
+            ll.Residual(ll.RMSNorm(), ll.Attention(heads=4, kv_heads=2, rope=[1.0, 0.5], score_bias=np.ones((4, 4)))),
+            ll.Residual(ll.MLP("silu", width=inf, gated=True, in_bias_std=0.1), skip=0.5),
+        ),
+        ll.Only(1, ll.Residual(ll.Attention(context=0))),
+        ll.Readout(ll.LayerNorm(), std=2.0),
+        width=32,
+    )
+    again = from_plain(json.loads(json.dumps(as_plain(net))))
+    assert repr(again) == repr(net)
+    assert again.width == 32
+    assert Frozen(again) == Frozen(net)
+
+
+def test_a_layer_within_layers_is_checked():
+    table = {"kind": "Repeat", "count": 2, "layers": [{"kind": "Atention"}]}
+    with pytest.raises(ValueError, match="did you mean 'Attention'"):
+        from_plain({"inputs": {"kind": "Inputs", "tokens": 2}, "layers": [table]})

@@ -17,8 +17,8 @@ NET = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))
 )
 def test_one_compilation_serves_every_width_and_every_scale(inputs, monkeypatch):
     traces = []
-    rule = _gram.gram.rules[ll.Attention]
-    monkeypatch.setitem(_gram.gram.rules, ll.Attention, lambda *args: traces.append(1) or rule(*args))
+    rule = _gram.gram.rules[_gram.AttentionAt]
+    monkeypatch.setitem(_gram.gram.rules, _gram.AttentionAt, lambda *args: traces.append(1) or rule(*args))
     for width in (16, 64, 1024, inf):
         for std in (1.0, 2.5):
             net = ll.Network(inputs, ll.Attention(heads=3, query_std=std, head_dim=32 if std > 1 else 7))
@@ -76,6 +76,7 @@ def test_law_meets_its_stated_accuracy():
     assert abs(few / many - 2) < 0.4
 
 
+@pytest.mark.full
 def test_memory_stays_bounded_whatever_the_samples():
     """Peak memory of ten million draws beyond that of ten: the result (40 MB) and the blocks in flight."""
     program = (
@@ -109,6 +110,7 @@ def test_the_callers_precision_changes_nothing():
         assert np.array_equal(a, b)
 
 
+@pytest.mark.full
 def test_infinitely_many_heads_of_many_tokens():
     """Too many dimensions for Sobol points: identical tokens attend to their own average."""
     net = ll.Network(ll.GramInputs(np.eye(40)), ll.Attention(heads=inf, query_std=0.0))

@@ -77,3 +77,39 @@ def test_progress_bar_on_a_terminal_only(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     draw_blocks(NORMALS, samples=1000, seed=0)
     assert "16/16 blocks" in capsys.readouterr().err
+
+
+SPREAD = """
+import hashlib, sys
+import jax
+import numpy as np
+import limitlaw as ll
+from limitlaw.numerics import Block, draw_blocks
+
+seen = set()
+def draw(key):
+    if not isinstance(key, jax.core.Tracer):
+        seen.add(next(iter(key.devices())))
+    return jax.random.normal(key, (4,))
+numbers = draw_blocks(Block(draw, size=4, memory=16), samples=64, seed=0)
+net = ll.Network(ll.Inputs(3, "relu"), ll.Residual(ll.LayerNorm(), ll.Attention(heads=2, head_dim=4)))
+gram = net.sample(20_000, width=16, observe="gram", seed=3)
+t = ll.Network(ll.GramInputs(np.eye(3)), ll.Repeat(2, ll.Residual(ll.Attention()))).trajectory(20_000, width=16)
+print(len(seen), hashlib.sha256(numbers.tobytes() + gram.tobytes() + t.gram.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.full
+def test_draws_are_the_same_on_one_device_and_on_two():
+    """Forced host devices: blocks are computed on both, and in the same bits."""
+
+    def on(count):
+        flags = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={count}"}
+        flags["JAX_COMPILATION_CACHE_DIR"] = ""
+        done = subprocess.run([sys.executable, "-c", SPREAD], capture_output=True, text=True, env=flags)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    (one, bits), (two, same_bits) = on(1), on(2)
+    assert (one, two) == ("1", "2")
+    assert bits == same_bits
