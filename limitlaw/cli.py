@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints."""
 
+import contextlib
 import errno
 import os
 import sys
@@ -9,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, _slr_cli
+from . import __version__, _explore_cli, _inspect_cli, _slr_cli, _sweep_cli
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(_slr_cli.app, name="slr")
@@ -34,11 +35,12 @@ def _limitlaw(
 def reproduce(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(help="Names, such as fig1b, or attention or slr; all unless given.", show_default=False),
+        typer.Argument(help="Names, such as fig1b, or attention, slr or deep; all unless given.", show_default=False),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, data and report.")] = Path("out"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="3 trials of 5,000 networks, figure 4 with 6 tokens: a first look.")
+        bool,
+        typer.Option("--quick", help="3 trials of 5,000 networks, figure 4 with 5 tokens, 8 blocks: a first look."),
     ] = False,
     trials: Annotated[int | None, typer.Option(help="Trials of every experiment (10).", show_default=False)] = None,
     samples: Annotated[
@@ -50,18 +52,24 @@ def reproduce(
         int | None, typer.Option(min=1, help="Processes that compute (one for each core).", show_default=False)
     ] = None,
     only: Annotated[str | None, typer.Option(help="Do one step: data, figures or report.", show_default=False)] = None,
+    cluster: _sweep_cli.ClusterWords = None,
+    profile: _sweep_cli.ProfileFile = None,
 ) -> None:
-    """The figures of both papers, each beside what the paper could not see, with data and a report."""
+    """The figures of both papers, each beside what the paper could not see, and what depth does, with data and a report."""
+    start = time.perf_counter()
+    from .runs import Progress, collect_rarely, prepare_processes
+
+    collect_rarely()
+    if workers != 1 and cluster is None:
+        prepare_processes("limitlaw.figures")
+
     from rich.console import Console
 
     from . import _arguments
     from .figures import FIGURES, GROUPS, Settings
     from .numerics import available_cores
     from .report import Reproduction
-    from .runs import Progress, collect_rarely
 
-    start = time.perf_counter()
-    collect_rarely()
     settings = (Settings.quick() if quick else Settings()).override(
         trials=trials, samples=samples, seed=seed, tokens=tokens
     )
@@ -72,12 +80,15 @@ def reproduce(
         _arguments.one_of("figure", name, (*GROUPS, *FIGURES))
     names = tuple(dict.fromkeys(figure for name in asked for figure in GROUPS.get(name, (name,))))
     console = Console()
+    place = _sweep_cli.cluster_of(cluster, profile, workers)
     work = Reproduction(out, settings, names, only, workers or available_cores())
     try:
-        work.run(
-            lambda jobs: Progress(jobs, console),
-            lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
-        )
+        with contextlib.nullcontext() if place is None else place.client() as client:
+            work.run(
+                lambda jobs: Progress(jobs, console),
+                lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
+                client,
+            )
     except KeyboardInterrupt:
         console.print(
             "stopped; what is done is kept: run the same command again, and it goes on from there", highlight=False
@@ -103,7 +114,7 @@ def reproduce(
 def law(
     file: Annotated[
         Path | None,
-        typer.Argument(help="A network as TOML: [inputs], [[layers]], and width, token, ...", show_default=False),
+        typer.Argument(help=r"A network as TOML: \[inputs], \[\[layers]], and width, token, ...", show_default=False),
     ] = None,
     tokens: Annotated[int | None, typer.Option(help="Tokens φ(W_i h) (4).", show_default=False)] = None,
     activation: Annotated[
@@ -166,6 +177,13 @@ def law(
         answer.draw(plot)
 
 
+app.command()(_inspect_cli.inspect)
+app.command()(_explore_cli.explore)
+app.command()(_sweep_cli.sweep)
+app.command()(_sweep_cli.status)
+app.command()(_sweep_cli.export)
+
+
 def main() -> None:
     """The entry point: an interrupt or a refusal is one line, not a traceback."""
     try:
@@ -176,6 +194,8 @@ def main() -> None:
         _fail(_explained(error), 1)
     except RuntimeError as error:
         _fail(str(error), 1)
+    except MemoryError:
+        _fail("there is not enough memory for it; make the network, or the number of samples, smaller.", 1)
 
 
 def _fail(text: str, code: int) -> None:
