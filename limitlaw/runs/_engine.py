@@ -1,34 +1,52 @@
 """Run tasks on this machine: in this process, or on a few of its own."""
 
+import atexit
+import functools
 import gc
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from itertools import islice
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from ._store import Store, StoreError
 from ._task import Task, with_needs
 
-_CACHE_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+_IN_VIEW = 256  # tasks among which an engine chooses
+
+
+Failures = list[tuple[Task, BaseException]]
 
 
 class TaskError(RuntimeError):
-    """A task failed; the message says which, with its settings."""
+    """Tasks failed; the message says which one first, with its settings, `failures` has them all with their reasons."""
+
+    def __init__(self, failures: Failures) -> None:
+        self.failures = failures
+        task, error = failures[0]
+        others = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
+        super().__init__(f"{task.name} failed: {error} (settings: {dict(task.settings)}){others}")
 
 
-def complete(tasks: Iterable[Task], store: Store, *, workers: int = 1) -> Iterator[Task]:
+def complete(
+    tasks: Iterable[Task], store: Store, *, workers: int = 1, client: Any = None, retries: int = 2
+) -> Iterator[Task]:
     """Compute what the store lacks of the tasks and their needs; yields each task once its result is there.
 
-    A result is saved by whoever computed it, so what was yielded is kept whatever happens next. A task that fails does not stop those
-    that do not need it; the first failure is raised at the end. One worker is this process; more are processes of their own, each
-    with its share of the cores, and tasks of one program stay with the worker that compiled it while there is other work.
+    A result is saved before its task is yielded, so it is kept whatever happens next. A task that fails is tried again, `retries` times;
+    then it does not stop those that do not need it, and all failures are raised at the end. One worker is this process; more are processes of their own, each
+    with its share of the cores, and tasks of one program stay with the worker that compiled it while there is other work. A `client` of
+    `dask.distributed` has workers of its own.
 
     !!! Example
 
@@ -47,52 +65,65 @@ def complete(tasks: Iterable[Task], store: Store, *, workers: int = 1) -> Iterat
     ordered = with_needs(tasks)
     present = {task.key for task in ordered if store.has(task)}
     yield from (task for task in ordered if task.key in present)
-    waiting = [task for task in ordered if task.key not in present]
+    waiting = {task.key: task for task in ordered if task.key not in present}
     if not waiting:
         return
     failures: dict[str, tuple[Task, BaseException]] = {}
-    engine: _Engine = _Here(store) if workers == 1 else _Processes(store, min(workers, len(waiting)))
+    tries: Counter[str] = Counter()
+    modules = {task.compute.__module__ for task in waiting.values()}
+    engine = _engine(store, min(workers, len(waiting)), client, modules)
     try:
         while waiting or engine.busy:
-            waiting = _without_lost(waiting, failures)
-            ready = [task for task in waiting if all(need.key in present for need in task.needs)]
-            started = {task.key for task in engine.start(ready)}
-            waiting = [task for task in waiting if task.key not in started]
+            ready = (task for task in waiting.values() if all(need.key in present for need in task.needs))
+            for task in engine.start(list(islice(ready, _IN_VIEW))):
+                del waiting[task.key]
             for task, error in engine.finished():
                 if isinstance(error, OSError | StoreError):  # the disk, on which everything else depends as well
                     raise error
-                if error is not None:
+                if error is None:
+                    present.add(task.key)
+                    yield task
+                elif tries[task.key] < retries:
+                    tries[task.key] += 1
+                    waiting[task.key] = task  # behind the others
+                else:
                     failures[task.key] = task, error
-                    continue
-                present.add(task.key)
-                yield task
+                    _give_up_what_needs(waiting, failures)
     finally:
         engine.close()
     if failures:
-        task, error = next(iter(failures.values()))
-        raise TaskError(f"{task.name} failed: {error} (settings: {dict(task.settings)})") from error
+        own = list({task.key: (task, error) for task, error in failures.values()}.values())
+        raise TaskError(own) from own[0][1]
 
 
-def _without_lost(waiting: list[Task], failures: dict[str, tuple[Task, BaseException]]) -> list[Task]:
-    """Those that can still be computed; the others share the failure of what they need."""
-    kept = []
-    for task in waiting:
+def prepare_processes(*modules: str) -> None:
+    """Begin to import, in a process beside, what computing processes will be forked with; at once if it has begun before."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
+    forkserver.ensure_running()
+
+
+def _engine(store: Store, workers: int, client: Any, modules: set[str]) -> "_Engine":
+    if client is not None:
+        from ._dask import DaskEngine
+
+        return DaskEngine(store, client)
+    return _Here(store) if workers == 1 else _Processes(store, workers, modules)
+
+
+def _give_up_what_needs(waiting: dict[str, Task], failures: dict[str, tuple[Task, BaseException]]) -> None:
+    """Tasks that can no longer be computed share the failure of what they need."""
+    for task in list(waiting.values()):  # needs come first
         failed = [failures[need.key] for need in task.needs if need.key in failures]
         if failed:
             failures[task.key] = failed[0]
-        else:
-            kept.append(task)
-    return kept
+            del waiting[task.key]
 
 
 def compute(task: Task, store: Store) -> BaseException | None:
     """Compute a task and keep its result; an error is returned."""
-    from threadpoolctl import threadpool_limits
-
     start = time.perf_counter()
     try:
-        with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
-            result = task.run(*(store.load(need) for need in task.needs))
+        result = task.run(*(store.load(need) for need in task.needs))
         store.save(task, result, seconds=time.perf_counter() - start)
     except Exception as error:
         return error
@@ -129,26 +160,35 @@ class _Here:
     def finished(self) -> Iterator[tuple[Task, BaseException | None]]:
         task, self._task = self._task, None
         if task is not None:
-            yield task, self._thread.submit(compute, task, self._store).result()
+            yield task, self._thread.submit(self._compute, task).result()
+
+    def _compute(self, task: Task) -> BaseException | None:
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
+            return compute(task, self._store)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class _Processes:
-    """Processes of their own, each with its share of the cores; they end with this one, however it ends."""
+    """Processes of their own, each with its share of the cores; they end with this one, however it ends.
 
-    def __init__(self, store: Store, count: int) -> None:
-        context = multiprocessing.get_context("spawn")
+    They are forked from one that has imported what they need, and nothing else: no thread is at work in it.
+    """
+
+    def __init__(self, store: Store, count: int, modules: set[str]) -> None:
+        context = multiprocessing.get_context("forkserver")
+        prepare_processes(*sorted(modules))
         self._workers: list[_Worker] = []
         self._compiled = tempfile.TemporaryDirectory(prefix="limitlaw-")
-        shared = {"JAX_COMPILATION_CACHE_DIR": self._compiled.name, **_CACHE_ALL}
-        for cores in _shares(count):
+        for cores in shares(count):
             mine, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(store.folder, theirs), daemon=True)
-            # inherited: libraries start as many threads as they see cores, and what one process compiles serves the others
-            with _on(cores), _with_environment(shared):
-                process.start()
+            process = context.Process(
+                target=_work, args=(store.folder, theirs, cores, self._compiled.name), daemon=True
+            )
+            process.start()
             theirs.close()
             self._workers.append(_Worker(process, mine))
 
@@ -206,20 +246,36 @@ class _Worker:
             ) from None
 
 
-def _work(folder: Any, pipe: Connection) -> None:
-    """What a process does until the one that started it ends."""
+def _work(folder: Any, pipe: Connection, cores: set[int], compiled: str) -> None:
+    """What a process does until the one that started it ends; `compiled` is where the processes share what they compile."""
+    from ..numerics import keep_compiled
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    if cores:  # libraries start as many threads as they see cores
+        os.sched_setaffinity(0, cores)
+    keep_compiled(compiled)
     collect_rarely()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     store = Store(folder)
     with suppress(EOFError, ConnectionError):
         while True:
-            pipe.send(compute(pipe.recv(), store))
+            task = pipe.recv()
+            _one_thread_a_library(len(sys.modules))
+            pipe.send(compute(task, store))
+
+
+@functools.cache
+def _one_thread_a_library(modules: int) -> None:
+    """As in this process; looked after once for so many `modules`, since only new ones bring libraries."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
 
 
 def collect_rarely() -> None:
     """For a process that ends soon: fonts and compilers make many small objects, none of them garbage."""
     gc.set_threshold(200_000, 20, 20)
+    atexit.register(gc.freeze)
 
 
 def _end_with_parent() -> None:
@@ -229,33 +285,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _shares(count: int) -> list[set[int]]:
+def shares(count: int) -> list[set[int]]:
     """The cores, dealt out."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     return [set(cores[i::count]) or set(cores) for i in range(count)]
-
-
-@contextmanager
-def _with_environment(values: dict[str, str]) -> Iterator[None]:
-    """Within it, variables that are not set have these values."""
-    unset = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(unset)
-    try:
-        yield
-    finally:
-        for name in unset:
-            del os.environ[name]
-
-
-@contextmanager
-def _on(cores: set[int]) -> Iterator[None]:
-    """Within it, this thread and the processes it starts run on these cores, where the system can do that."""
-    if not cores:
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

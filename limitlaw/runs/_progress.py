@@ -53,11 +53,8 @@ class Progress:
             self._said = now
             waiting = next((name for name, left in self._left.items() if left), None)
             if waiting:
-                last = list(self._left)[-1]
-                self._console.print(
-                    f"{now - self._start:5.0f} s  {waiting}: {self.note(waiting)}; all: {self.note(last)}",
-                    highlight=False,
-                )
+                every = f"; all: {self.note(list(self._left)[-1])}" if len(self._left) > 1 else ""
+                self.say(f"{waiting}: {self.note(waiting)}{every}")
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -86,6 +86,19 @@ class Store:
             remove_parts(self.results, *self.results.iterdir())
             yield
 
+    def is_locked(self) -> bool:
+        """Whether a run holds the store."""
+        import fcntl
+
+        try:
+            with open(self.folder / "lock") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
+
     def path(self, key: str) -> Path:
         return self.results / key[:2] / f"{key}.npz"
 

@@ -16,7 +16,9 @@ Result = dict[str, np.ndarray]
 """What a task computes: named arrays."""
 
 _PACKAGE = Path(__file__).parent.parent
-_NUMERICAL = ("_arguments.py", "numerics", "laws", "netsor", "networks", "divergence")
+NUMERICAL = ("_arguments.py", "numerics", "laws", "netsor", "networks", "divergence")
+"""The files and packages that tasks depend on unless told otherwise."""
+
 _LIBRARIES = ("jax", "jaxlib", "numpy", "scipy")
 
 
@@ -42,7 +44,7 @@ class Task:
     compute: Callable[..., Result]
     settings: Mapping[str, Any]
     needs: tuple["Task", ...] = ()
-    packages: tuple[str, ...] = _NUMERICAL  # of limitlaw, whose code the result depends on
+    packages: tuple[str, ...] = NUMERICAL  # of limitlaw, whose code the result depends on
     cost: float = field(default=1.0, compare=False)  # seconds, roughly
     program: str = field(
         default="", compare=False
@@ -82,7 +84,7 @@ def with_needs(tasks: Iterable[Task]) -> list[Task]:
 
 
 @functools.cache
-def code_version(*extra: Path, packages: tuple[str, ...] = _NUMERICAL) -> str:
+def code_version(*extra: Path, packages: tuple[str, ...] = NUMERICAL) -> str:
     """A digest of the code that numbers depend on: the packages, `extra` files, and the libraries below them."""
     files = [
         path

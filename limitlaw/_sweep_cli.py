@@ -1,0 +1,121 @@
+"""`limitlaw sweep`, `status` and `export`: a study in a folder, anywhere it runs."""
+
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+OutFolder = Annotated[Path, typer.Option("--out", help="Folder for results.", show_default=False)]
+ClusterWords = Annotated[
+    str | None,
+    typer.Option(help="Where to compute: local:N, tcp://host:port, or slurm (this process).", show_default=False),
+]
+ProfileFile = Annotated[
+    Path | None, typer.Option(help="With slurm: a TOML file of cores, memory, jobs, queue, ...", show_default=False)
+]
+
+
+def sweep(
+    study: Annotated[Path, typer.Argument(help=r"A study as TOML: \[network] or \[problem], \[axes], measure.")],
+    out: OutFolder,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that compute (one for each core).", show_default=False)
+    ] = None,
+    cluster: ClusterWords = None,
+    profile: ProfileFile = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take (and submit), and do nothing.")
+    ] = False,
+) -> None:
+    """Compute a study: every combination of its axes, each result kept, only what is new computed."""
+    from rich.console import Console
+
+    from .numerics import available_cores, bytes_in_words
+    from .report import write_study_page
+    from .runs import Progress, collect_rarely
+    from .studies import Sweep, read
+
+    start, console = time.perf_counter(), Console()
+    collect_rarely()
+    asked = Sweep(read(study), out)
+    place = cluster_of(cluster, profile, workers)
+    needed = asked.check_room()
+    count = available_cores() if workers is None else workers
+    at_once = place.workers if place is not None and place.workers else count
+    console.print(
+        f"{asked.study.name}: {len(asked.study.points)} points, {needed.tasks} tasks, {needed.tasks - needed.left} of them done; about "
+        f"{_duration(needed.seconds / at_once)} on {at_once} at once (compilation aside), {bytes_in_words(needed.memory)} of memory each, "
+        f"{bytes_in_words(needed.disk)} on disk",
+        highlight=False,
+    )
+    if dry_run:
+        if place is not None and place.kind == "slurm":
+            typer.echo(place.job_script())
+        return
+    with contextlib.ExitStack() as stack:
+        client = None if place is None or not needed.left else stack.enter_context(place.client())
+        try:
+            asked.run(
+                workers=count,
+                client=client,
+                progress=lambda jobs: Progress(jobs, console),
+                waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
+            )
+        except KeyboardInterrupt:
+            console.print(
+                "stopped; what is done is kept: run the same command again, and it goes on from there", highlight=False
+            )
+            sys.stdout.flush()
+            stack.close()
+            os._exit(130)  # at once: threads may be in the middle of a long computation
+    written = write_study_page(asked)
+    console.print(f"wrote {out / 'results.zarr'} and {written} in {time.perf_counter() - start:.1f} s", highlight=False)
+
+
+def status(folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")]) -> None:
+    """How far a sweep is: done, running, failed with the reason, time left."""
+    from .studies import Sweep
+
+    sweep = Sweep.open(folder)
+    found = sweep.status()
+    left = "" if found.seconds_left is None else f", about {_duration(found.seconds_left)} left"
+    state = "complete" if found.done == found.total else "running" if found.running else "stopped"
+    typer.echo(f"{sweep.study.name}: {state}, {found.done} of {found.total} tasks done{left}")
+    for name, reason in found.failed.items():
+        typer.echo(f"failed: {name}: {reason}")
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")],
+    csv: Annotated[Path, typer.Option(help="The file to write, a row for each number.", show_default=False)],
+) -> None:
+    """Write the results of a sweep as one table."""
+    from .studies import Sweep
+
+    if not csv.absolute().parent.is_dir():
+        raise ValueError(f"--csv {csv}: there is no folder {csv.parent}; make it, or choose another.")
+    rows = Sweep.open(folder).write_csv(csv)
+    typer.echo(f"wrote {rows} rows to {csv}")
+
+
+def cluster_of(words: str | None, profile: Path | None, workers: int | None) -> Any:
+    """The cluster that was asked for, or None for this machine."""
+    from .runs import Cluster
+
+    if words is None:
+        if profile is not None:
+            raise ValueError(f"--profile {profile}: a profile belongs to --cluster slurm; give both, or neither.")
+        return None
+    if workers is not None:
+        raise ValueError(f"--workers {workers} with --cluster {words}: a cluster has its own; leave one of them out.")
+    return Cluster.of(words, profile)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

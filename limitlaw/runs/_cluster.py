@@ -1,0 +1,176 @@
+"""Where tasks run: `local:4`, `tcp://host:port`, or `slurm` with a profile."""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import _arguments
+from ._dask import ClusterError, check_versions, take_cores
+from ._engine import shares
+
+_HOW = "use local:N, tcp://host:port, or slurm"
+_CONNECT = 10.0  # seconds for a scheduler to answer
+_PROFILE = {
+    "jobs": (int, "how many jobs to submit"),
+    "cores": (int, "cores of a job"),
+    "processes": (int, "workers in a job"),
+    "memory": (str, "of a job, such as '16GB'"),
+    "walltime": (str, "such as '01:00:00'"),
+    "queue": (str, "the partition"),
+    "account": (str, "who pays"),
+    "interface": (str, "network interface, such as 'ib0'"),
+    "python": (str, "the interpreter on the nodes"),
+    "job_extra_directives": (list, "further #SBATCH lines"),
+    "job_script_prologue": (list, "commands before the workers start"),
+    "local_directory": (str, "scratch space of a node"),
+    "log_directory": (str, "for the logs of jobs"),
+}
+_NEEDED = ("cores", "memory")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A place with workers: `Cluster.of("local:4")`, checked before anything starts.
+
+    !!! Example
+
+        >>> from limitlaw.runs import Cluster
+        >>> Cluster.of("local:4")
+        Cluster(kind='local', address='', workers=4)
+        >>> Cluster.of("cloud")
+        Traceback (most recent call last):
+        ValueError: --cluster 'cloud': use local:N, tcp://host:port, or slurm.
+    """
+
+    kind: str
+    address: str = ""
+    workers: int = 0
+    profile: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, text: str, profile: Path | None = None) -> Cluster:
+        """From the words of `--cluster`, and a profile file for `slurm`."""
+        if text == "slurm":
+            if profile is None:
+                raise ValueError(
+                    "--cluster slurm: give --profile FILE, a TOML file with cores = ... and memory = '...GB' of a job, and jobs, queue, walltime, ..."
+                )
+            return cls("slurm", profile=_read_profile(profile))
+        if profile is not None:
+            raise ValueError(f"--profile {profile} with --cluster {text!r}: a profile belongs to slurm; leave it out.")
+        if text.startswith(("tcp://", "tls://")):
+            host, _, port = text.split("://", 1)[1].rpartition(":")
+            if not host or not port.isdigit():
+                raise ValueError(f"--cluster {text!r}: must have a host and a port, such as tcp://10.0.0.1:8786.")
+            return cls("scheduler", address=text)
+        kind, _, count = text.partition(":")
+        if kind == "local":
+            if not count.isdigit() or not int(count):
+                raise ValueError(f"--cluster {text!r}: must say how many workers, such as local:4.")
+            return cls("local", workers=int(_arguments.positive_integer("--cluster local", int(count))))
+        raise ValueError(f"--cluster {text!r}: {_HOW}.")
+
+    @contextmanager
+    def client(self) -> Iterator[Any]:
+        """A client of it; what was started for it ends with it."""
+        with self._started() as (address, own):
+            from distributed import Client
+
+            try:
+                client = Client(address, timeout=_CONNECT, set_as_default=False)
+            except (OSError, TimeoutError, ValueError):
+                raise ClusterError(
+                    f"--cluster {self.address}: no scheduler answers there; start one with `dask scheduler`, or see whether the address is right."
+                ) from None
+            try:
+                if own:
+                    _deal_out_cores(client)
+                check_versions(client)
+                yield client
+            finally:
+                client.close(timeout=2)
+
+    @contextmanager
+    def _started(self) -> Iterator[tuple[Any, bool]]:
+        """An address to connect to, and whether its workers are ours alone, on this machine."""
+        require_dask()
+        _quiet()
+        if self.kind == "scheduler":
+            yield self.address, False
+            return
+        if self.kind == "slurm":
+            with self._slurm() as cluster:
+                cluster.scale(jobs=self.profile.get("jobs", 1))
+                yield cluster, False
+            return
+        from distributed import LocalCluster
+
+        options: Any = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+        with LocalCluster(n_workers=self.workers, threads_per_worker=1, **options) as cluster:
+            yield cluster, True
+
+    def job_script(self) -> str:
+        """What would be submitted."""
+        with self._slurm() as cluster:
+            return cluster.job_script()
+
+    def _slurm(self) -> Any:
+        try:
+            from dask_jobqueue.slurm import SLURMCluster
+        except ImportError:
+            raise ClusterError("--cluster slurm needs dask-jobqueue; pip install 'limitlaw[cluster]'.") from None
+        options = {name: value for name, value in self.profile.items() if name != "jobs"}
+        return SLURMCluster(**options, scheduler_options={"dashboard_address": "127.0.0.1:0"})
+
+
+def require_dask() -> None:
+    """Refuse, in one sentence, to go on without it."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        raise ClusterError("--cluster needs dask; pip install 'limitlaw[cluster]'.") from None
+
+
+def _quiet() -> None:
+    """What goes wrong is said once, by us."""
+    for name in (
+        "distributed",
+        "distributed.worker",
+        "distributed.nanny",
+        "distributed.scheduler",
+        "distributed.client",
+    ):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _deal_out_cores(client: Any) -> None:
+    addresses = sorted(client.nthreads())
+    dealt = dict(zip(addresses, shares(len(addresses)), strict=True))
+    if all(dealt.values()):
+        client.run(take_cores, dealt)
+
+
+def _read_profile(file: Path) -> dict[str, Any]:
+    from ..networks import unknown_key
+
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"--profile {file}: {error.strerror}; give a TOML file that can be read.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"--profile {file}: not TOML: {error}.") from None
+    unknown_key(f"the profile {file}", table, _PROFILE)
+    for name, value in table.items():
+        kind, meaning = _PROFILE[name]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ValueError(f"--profile {file}: {name}={value!r} must be {kind.__name__}: {meaning}.")
+    for name in _NEEDED:
+        if name not in table:
+            raise ValueError(f"--profile {file}: {name!r} is missing: {_PROFILE[name][1]}.")
+    return table

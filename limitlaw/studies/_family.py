@@ -1,0 +1,160 @@
+"""What a study varies: a network or a regression problem as plain data, and what its axes may change in it."""
+
+import copy
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isinf
+from typing import Any, Protocol
+
+from .. import _arguments
+from ..networks import KINDS, blocks_of, from_plain, numbers_of_a_draw, working_memory
+from ._measure import Plain
+
+OVERLAPS = ("mu", "nu", "eta", "zeta", "rho")
+TARGETS = ("limit", "fixed_head_dim", "infinite_head_dim", "infinite_heads")
+"""Laws that a network is compared with, all at infinite width: its own; with heads of the dimension that they have at the finite width; with heads
+as wide as the model; with infinitely many of those."""
+
+_PROBLEM = ("dim", "tokens", "gamma", "beta", "noise", "link", "log_tokens", "signal")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of a family, as tasks take it: settings, what it costs to compute (random numbers a draw, bytes for a block of them), and the program that it compiles, roughly."""
+
+    settings: Plain
+    numbers: float = 0.0
+    memory: int = 0
+    blocks: int = 0
+    tokens: int = 0
+    program: str = ""
+
+
+class Family(Protocol):
+    """A network or a problem with names that can be varied."""
+
+    def names(self) -> list[str]:
+        """What an axis may be called."""
+        ...
+
+    def member(self, place: Mapping[str, Any]) -> Member:
+        """With these values in their places; refused if they make no sense together."""
+        ...
+
+
+@dataclass(frozen=True)
+class NetworkFamily:
+    """Networks like `table`, which `from_plain` reads, at a width.
+
+    An axis named like an argument sets it in every part that has it; `layers.1.heads` and `inputs.tokens` mean one part. `width` is that of the
+    network, `depth` the count of its `Repeat`. The word "none" leaves an argument out.
+    """
+
+    table: Plain
+
+    def names(self) -> list[str]:
+        parts = dict(self._parts())
+        arguments = [name for part in parts.values() for name in _arguments_of(part)]
+        exact = [f"{where}.{name}" for where, part in parts.items() for name in _arguments_of(part)]
+        depth = ["depth"] if self._repeats() else []
+        return list(dict.fromkeys(["width", *depth, *(name for name in arguments if name != "width"), *exact]))
+
+    def member(self, place: Mapping[str, Any]) -> Member:
+        table = copy.deepcopy(self.table)
+        family = NetworkFamily(table)
+        width = place.get("width", table.pop("width", "inf"))
+        for name, value in place.items():
+            if name != "width":
+                family._set(name, value)
+        network = from_plain(table)
+        width = network.checked_width(inf if width == "inf" else width)
+        return Member(
+            {"network": table, "width": "inf" if isinf(width) else width},
+            numbers_of_a_draw(network, width),
+            working_memory(network, width),
+            blocks_of(network),
+            network.tokens,
+            json.dumps([table["inputs"], [part["kind"] for _, part in family._parts()]], sort_keys=True),
+        )
+
+    def _set(self, name: str, value: Any) -> None:
+        if name == "depth":
+            for part in self._repeats():
+                part["count"] = value
+            return
+        for where, part in self._parts():
+            argument = name.removeprefix(f"{where}.")
+            if argument in _arguments_of(part) and argument != "layers":
+                part.pop(argument, None)
+                if value != "none":
+                    part[argument] = value
+
+    def _repeats(self) -> list[Plain]:
+        return [part for _, part in self._parts() if part.get("kind") == "Repeat"]
+
+    def _parts(self) -> Iterator[tuple[str, Plain]]:
+        """Every part with the path to it: inputs, layers.0, layers.0.layers.1, ..."""
+        if isinstance(self.table.get("inputs"), dict):
+            yield "inputs", self.table["inputs"]
+        yield from _within("layers", self.table.get("layers"))
+
+
+def to_target(measure: str, target: str) -> str:
+    """The name of a distance to a target: "kl" to the limit, "kl_to_infinite_heads" to another."""
+    return measure if target == "limit" else f"{measure}_to_{target}"
+
+
+def toward(target: str, network: Plain, width: int | str) -> Plain:
+    """The network whose law at infinite width a network at a finite one is compared with."""
+    table = copy.deepcopy(network)
+    if target != "limit":
+        for _, part in NetworkFamily(table)._parts():
+            if part.get("kind") == "Attention":
+                _change_heads(target, part, width)
+    return table
+
+
+def _change_heads(target: str, part: Plain, width: int | str) -> None:
+    head_dim = part.pop("head_dim", None)
+    if target == "infinite_heads":
+        part["heads"] = "inf"
+    elif target == "fixed_head_dim" and head_dim is not None and head_dim != "split":
+        part["head_dim"] = head_dim
+    elif target == "fixed_head_dim" and width != "inf":
+        part["head_dim"] = int(width) // (part.get("heads", 1) if head_dim == "split" else 1)
+
+
+def _within(where: str, layers: Any) -> Iterator[tuple[str, Plain]]:
+    for i, part in enumerate(layers if isinstance(layers, list) else []):
+        if isinstance(part, dict):
+            yield f"{where}.{i}", part
+            yield from _within(f"{where}.{i}.layers", part.get("layers"))
+
+
+def _arguments_of(part: Plain) -> list[str]:
+    kind = KINDS.get(part.get("kind", ""))
+    return [] if kind is None else [name for name in inspect.signature(kind).parameters if name != "layers"]
+
+
+@dataclass(frozen=True)
+class ProblemFamily:
+    """Problems of single-location regression like `table`, at overlaps."""
+
+    table: Plain
+    overlaps: Plain
+
+    def names(self) -> list[str]:
+        return [*_PROBLEM, *OVERLAPS]
+
+    def member(self, place: Mapping[str, Any]) -> Member:
+        from ..slr import Problem
+        from ..slr._overlaps import as_overlaps
+
+        problem, overlaps = dict(self.table), {"mu": 0.0, "nu": 0.0, **self.overlaps}
+        for name, value in place.items():
+            (overlaps if name in OVERLAPS else problem)[name] = value
+        values = [_arguments.finite_number(name, overlaps.get(name, 0.0)) for name in OVERLAPS]
+        as_overlaps(values, Problem(**problem).dim)
+        return Member({"problem": problem, "overlaps": overlaps})

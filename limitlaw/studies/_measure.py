@@ -1,0 +1,159 @@
+"""What a study measures: each function is a task of its own, settings and earlier results in, arrays out."""
+
+import warnings
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from ..divergence import ResolutionWarning, kde_kl, kl, ks, tv, wasserstein
+from ..laws import Atoms, Gaussian, Law, ScaleMixture
+from ..networks import from_plain
+from ..numerics import Estimate
+from ..runs import Result
+
+Plain = dict[str, Any]
+
+DISTANCES = {"kl": kl, "tv": tv, "ks": ks, "wasserstein": wasserstein}
+"""Distances between laws, by name."""
+
+_NORMAL = np.linspace(-9.0, 9.0, 512)
+
+
+def width_of(width: int | str) -> int | float:
+    """A width as JSON holds it."""
+    return inf if width == "inf" else int(width)
+
+
+def limit(*, network: Plain, samples: int, token: int = 0) -> Result:
+    """The law of a token at infinite width: atoms of one head's variance, and the number of heads (0 for a Gaussian)."""
+    law = from_plain(network).law(width=inf, token=token, samples=samples)
+    if isinstance(law, Gaussian):
+        variance = law.var()
+        return {"variance": np.array([variance, variance.stderr, variance.dof]), "heads": np.array(0)}
+    return {
+        "values": law.atoms.values,
+        "weights": law.atoms.weights,
+        "left_out": law.atoms.left_out,
+        "heads": np.array(law.copies),
+    }
+
+
+def limit_law(result: Result) -> Law:
+    """The law that `limit` found."""
+    if not result["heads"]:
+        return Gaussian(var=Estimate(*result["variance"]), name="limit")
+    atoms = Atoms(result["values"], result["weights"], result["left_out"])
+    return ScaleMixture.of_atoms(atoms, int(result["heads"]), name="limit")
+
+
+def output(
+    *limits: Result,
+    network: Plain,
+    width: int | str,
+    token: int,
+    samples: int,
+    seed: int,
+    measure: list[str],
+    against: list[str],
+    levels: list[float],
+    reach: float,
+    points: int,
+) -> Result:
+    """Observables of the law of a token's output at a width: a value, a standard error and its degrees of freedom each.
+
+    `against` names the laws that `limits` are; the distance "kl" is to the "limit", "kl_to_x" to the one named x.
+    """
+    found = width_of(width)
+    targets = dict(zip(against, map(limit_law, limits), strict=True))
+    if isinf(found) and "limit" in targets:
+        law = targets["limit"]
+    else:
+        law = from_plain(network).law(width=found, token=token, samples=samples, seed=seed)
+    out: Result = {}
+    for name in measure:
+        if name == "quantiles":
+            out |= _with_error(law, name, "icdf", np.array(levels))
+        elif name == "density":
+            out |= _with_error(law, name, "pdf", np.linspace(-reach, reach, points))
+        else:
+            out |= named(name, _number(name, law, targets))
+    return out
+
+
+def _number(name: str, law: Law, targets: dict[str, Law]) -> Estimate:
+    if name == "variance":
+        return law.var()
+    if name == "kurtosis":
+        return law.kurtosis()
+    distance, _, target = name.partition("_to_")
+    other = targets[target or "limit"]
+    return Estimate(0.0, 0.0) if other is law else resolved_or_not(distance, law, other)
+
+
+def _with_error(law: Law, name: str, method: str, at: np.ndarray) -> Result:
+    return {name: np.asarray(getattr(law, method)(at)), f"{name}_stderr": np.asarray(law.error(method, at))}
+
+
+def named(name: str, value: Estimate) -> Result:
+    """An estimate as arrays: its value, its standard error, and the degrees of freedom of that."""
+    return {name: np.array(float(value)), f"{name}_stderr": np.array(value.stderr), f"{name}_dof": np.array(value.dof)}
+
+
+def outputs(*, network: Plain, width: int | str, token: int, samples: int, seed: int) -> Result:
+    """Outputs of a token in `samples` networks: Gaussian given their variance, which the Gram reading draws."""
+    net = from_plain(network)
+    variance = net.sample(samples, width=width_of(width), token=token, observe="covariance", seed=seed)
+    normal = np.random.default_rng([seed, 1]).standard_normal(samples, np.float32)
+    return {"outputs": np.sqrt(variance) * normal}
+
+
+def quantiles(limit: Result) -> Result:
+    """Quantiles of a limit law at the places of `_NORMAL`, through which normals become samples of it."""
+    return {"quantiles": limit_law(limit).quantiles_of_normal(_NORMAL)}
+
+
+def _samples(limit: Result, count: int, seed: int, index: int) -> np.ndarray:
+    """The `index`-th independent sample of the law with these quantiles."""
+    normals = np.random.default_rng([seed, index]).standard_normal(count)
+    return CubicSpline(_NORMAL, limit["quantiles"])(normals)
+
+
+def kernel_estimate(limit: Result, drawn: Result, *, name: str, seed: int) -> Result:
+    """The attention paper's estimate of KL(network || limit) from a sample of each."""
+    y = drawn["outputs"].astype(np.float64)
+    return {name: np.array(float(kde_kl(y, _samples(limit, y.size, seed, 0))))}
+
+
+def kernel_floor(limit: Result, *, name: str, samples: int, seed: int) -> Result:
+    """That estimate between two samples of the limit itself: the truth is 0."""
+    first, second = (_samples(limit, samples, seed, index) for index in (0, 1))
+    return {name: np.array(float(kde_kl(first, second)))}
+
+
+def along_depth(*, network: Plain, width: int | str, samples: int, seed: int, measure: list[str]) -> Result:
+    """Observables after the input and after each block, averaged over tokens and heads where there are several."""
+    t = from_plain(network).trajectory(samples, width=width_of(width), seed=seed)
+    found = t.summary()
+    return {
+        f"{name}{part}": values
+        for name in measure
+        for part, values in zip(("", "_stderr"), found[name.removeprefix("block_")], strict=True)
+    }
+
+
+def regression(*, problem: Plain, overlaps: dict[str, float], measure: list[str]) -> Result:
+    """Excess risks of single-location regression at overlaps."""
+    from ..slr import Problem
+
+    p = Problem(**problem)
+    methods = {"risk": "exact", "mean_field_risk": "mean-field", "refined_risk": "refined"}
+    return {name: np.asarray(p.risk(**overlaps, method=methods[name])) for name in measure}
+
+
+def resolved_or_not(name: str, first: Law, second: Law) -> Estimate:
+    """A distance, whether or not it is above its own error: the standard error is kept, and shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResolutionWarning)
+        return DISTANCES[name](first, second)

@@ -1,0 +1,370 @@
+"""A study in a folder: its tasks computed and kept, its results as one labelled dataset."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _arguments
+from ..numerics import bytes_in_words
+from ..runs import (
+    Progress,
+    Result,
+    Store,
+    StoreError,
+    Task,
+    TaskError,
+    code_version,
+    complete,
+    remove_parts,
+    replacing,
+    with_needs,
+)
+from ._study import OF_SAMPLES, Measurement, Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_STUDY, _RUN, _FAILED, _RESULTS = "study.json", "run.json", "failed.json", "results.zarr"
+_EVERY = 5.0  # seconds between looks at what is to be written
+_FILE = 4096  # bytes that a small file takes on a disk
+_RECORD = 1024  # of what a result depends on
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What a sweep will take: seconds on one core, bytes of memory for each worker and on disk."""
+
+    tasks: int
+    left: int
+    seconds: float
+    memory: int
+    disk: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a sweep is. `seconds_left` is None unless it runs and has computed something."""
+
+    done: int
+    total: int
+    failed: dict[str, str]
+    running: bool
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A study and the folder that its results are kept in: `store/` has them one by one, `results.zarr` all of them with labels.
+
+    A result is computed once and kept under all that it depends on, so a study with another trial or axis value computes what is new. A folder
+    belongs to one study, by name.
+
+    !!! Example
+
+        >>> import tempfile, limitlaw as ll
+        >>> from limitlaw.studies import Study, Sweep
+        >>> net = ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2))
+        >>> study = Study(net, axes={"width": [16, "inf"]}, measure=["variance"], samples=2**14)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sweep = Sweep(study, folder + "/sweep")
+        ...     sweep.run()
+        ...     data = sweep.dataset()
+        >>> dict(data.sizes), bool(abs(data.variance.sel(width=16)[0] - 0.4384) < 0.01)
+        ({'width': 2, 'trial': 1}, True)
+    """
+
+    study: Study
+    folder: str | Path
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder)
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Sweep:
+        """The sweep in a folder; refused if there is none."""
+        file = Path(folder) / _STUDY
+        try:
+            return cls(Study.from_plain(json.loads(file.read_text(encoding="utf-8"))["study"]), folder)
+        except OSError:
+            raise StoreError(
+                f"{folder} has no sweep in it (no {_STUDY}); give the folder of `limitlaw sweep --out`."
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{file} is damaged ({error}); run the sweep again, and it is written anew.") from None
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.path / "store")
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """All that has to be computed, needs first."""
+        return with_needs(measurement.task for measurement in self.study.measurements)
+
+    def estimates(self) -> Estimates:
+        """What it will take, before anything is done."""
+        begun = (self.path / _STUDY).exists()
+        kept = [task for task in self.tasks if self.store.path(task.key).exists()] if begun else []
+        left = len(self.tasks) - len(kept)
+        seconds = sum(task.cost for task in self.tasks) - sum(task.cost for task in kept)
+        largest = max((point.member.memory for point in self.study.points), default=0)
+        numbers = sum(int(np.prod(shape)) for shape in self._shapes.values()) * 8
+        disk = left * (2 * _FILE + _RECORD) + 2 * numbers
+        return Estimates(len(self.tasks), left, seconds, largest + 80 * self.study.samples, disk)
+
+    def check_room(self) -> Estimates:
+        """Refuse, before any work, what this machine has no memory or disk for."""
+        found = self.estimates()
+        if hasattr(os, "sysconf"):
+            memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            if found.memory > memory:
+                raise ValueError(
+                    f"samples={self.study.samples}: one task takes about {bytes_in_words(found.memory)}, more than the {bytes_in_words(memory)} of this machine; "
+                    f"take fewer samples, or fewer tokens."
+                )
+        there = next(folder for folder in (self.path.absolute(), *self.path.absolute().parents) if folder.exists())
+        free = shutil.disk_usage(there).free
+        if found.disk > free:
+            raise ValueError(
+                f"{self.path}: the results take about {bytes_in_words(found.disk)} and there are {bytes_in_words(free)} free; make some room, or choose another folder."
+            )
+        return found
+
+    def run(
+        self,
+        *,
+        workers: int = 1,
+        client: Any = None,
+        progress: Callable[[dict[str, list[Task]]], Progress] | None = None,
+        waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Compute what is missing, in this process, on `workers` of its own, or by a `dask.distributed` client.
+
+        What was computed is kept whatever happens. A task that fails is tried again, then reported at the end with its settings, and stops none of the others.
+        """
+        self.check_room()
+        self._claim()
+        with self.store.locked(waiting), self._recorded():
+            remove_parts(self.path, self.store.folder)
+            results = _Results(self)
+            shown = None if progress is None else progress({self.study.name: self.tasks})
+            there = {task.key for task in self.tasks if self.store.path(task.key).exists()}
+            try:
+                with _shown(shown):
+                    for task in complete(self.tasks, self.store, workers=workers, client=client):
+                        if shown is not None:
+                            shown.done(task, computed=task.key not in there)
+                        results.add(task)
+            except TaskError as error:
+                self._write(_FAILED, {task.name: str(reason) for task, reason in error.failures})
+                raise
+            finally:
+                results.write()
+            self._write(_FAILED, {})
+
+    def dataset(self) -> xr.Dataset:
+        """The results, labelled by axes, trial and what they are measured at; NaN where one is missing."""
+        import xarray as xr
+
+        arrays = {name: np.full(shape, np.nan) for name, shape in self._shapes.items()}
+        for measurement in self.study.measurements:
+            if self.store.path(measurement.task.key).exists():
+                _place(arrays, measurement, self.store.load(measurement.task))
+        dims = self.dimensions
+        return xr.Dataset(
+            {name: (dims[name], array) for name, array in arrays.items()},
+            coords=self.coordinates,
+            attrs={"study": json.dumps(self.study.as_plain()), "code": code_version()},
+        )
+
+    def plot(self, measure: str | None = None) -> Any:
+        """A matplotlib figure of a measure (the first unless given): lines along an axis, or a map over two."""
+        from ._draw import figure
+
+        name = _arguments.one_of("measure", self.study.measure[0] if measure is None else measure, self.study.measure)
+        return figure(self.dataset(), name, tuple(self.study.axes))
+
+    def _repr_html_(self) -> str:
+        status = self.status()
+        return f"<p>{status.done} of {status.total} tasks done</p>{self.study._repr_html_()}"
+
+    @cached_property
+    def coordinates(self) -> dict[str, Any]:
+        """Labels of the axes and of what is measured."""
+        study = self.study
+        out: dict[str, Any] = {name: _labels(tuple(values)) for name, values in study.axes.items()}
+        if not study.of_problems:
+            out["trial"] = np.arange(1, study.trials + 1)
+        if "quantiles" in study.measure:
+            out["level"] = np.array(study.levels, float)
+        if "density" in study.measure:
+            out["x"] = np.linspace(-study.reach, study.reach, study.points_of_density)
+        if "outputs" in study.measure:
+            out["draw"] = np.arange(1, study.samples + 1)
+        if any(name.startswith("block_") for name in study.measure):
+            out["block"] = np.arange(1 + max(point.member.blocks for point in study.points))
+        return out
+
+    @cached_property
+    def dimensions(self) -> dict[str, tuple[str, ...]]:
+        """The dimensions of every variable."""
+        study = self.study
+        shared = (*study.axes, *(() if study.of_problems else ("trial",)))
+        out = {}
+        for name in study.measure:
+            own = {"quantiles": ("level",), "density": ("x",), "outputs": ("draw",)}.get(
+                name, ("block",) if name.startswith("block_") else ()
+            )
+            exact = study.of_problems or name in OF_SAMPLES
+            for each in (name,) if exact else (name, f"{name}_stderr"):
+                out[each] = (*shared, *own)
+        return out
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        sizes = {name: len(labels) for name, labels in self.coordinates.items()}
+        return {name: tuple(sizes[dim] for dim in dims) for name, dims in self.dimensions.items()}
+
+    def status(self) -> Status:
+        """How far it is."""
+        if not (self.path / _STUDY).exists():  # looking leaves no trace
+            return Status(0, len(self.tasks), {}, False, None)
+        done = sum(self.store.path(task.key).exists() for task in self.tasks)
+        run, failed = self._read(_RUN), self._read(_FAILED)
+        running = self.store.is_locked()
+        computed = done - run.get("done", done)
+        left = len(self.tasks) - done
+        pace = (time.time() - run["started"]) / computed if running and computed > 0 else None
+        return Status(done, len(self.tasks), failed, running, None if pace is None else left * pace)
+
+    def write_csv(self, path: Path) -> int:
+        """One row for each point, trial and place that something is measured at, each kind of measurement after the other; says how many rows."""
+        data = self.dataset()
+        shared = [*self.study.axes, *([] if self.study.of_problems else ["trial"])]
+        rows = 0
+        with replacing(path) as part, open(part, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow([*shared, "measure", "at", "value", "stderr"])
+            for name in self.study.measure:
+                own = [dim for dim in data[name].dims if dim not in shared]
+                error = data.get(f"{name}_stderr")
+                for index in np.ndindex(*data[name].shape):
+                    value = float(data[name].values[index])
+                    if np.isnan(value):
+                        continue
+                    labels = [data[dim].values[i] for dim, i in zip(data[name].dims, index, strict=True)]
+                    at = labels[-1] if own else ""
+                    stderr = "" if error is None else repr(float(error.values[index]))
+                    writer.writerow([*labels[: len(shared)], name, at, repr(value), stderr])
+                    rows += 1
+        return rows
+
+    def _claim(self) -> None:
+        """Make the folder this study's; refused if it is another's."""
+        if (self.path / _STUDY).exists():
+            found = Sweep.open(self.path).study.name
+            if found != self.study.name:
+                raise StoreError(
+                    f"{self.path} belongs to the study {found!r}, not to {self.study.name!r}; choose another folder with --out."
+                )
+        elif self.path.exists() and any(self.path.iterdir()):
+            raise StoreError(f"{self.path} is not empty and has no sweep in it; choose another folder with --out.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(_STUDY, {"study": self.study.as_plain()})
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Say, while it runs, when it began and with what."""
+        done = sum(self.store.path(task.key).exists() for task in self.tasks)
+        self._write(_RUN, {"started": time.time(), "done": done, "pid": os.getpid()})
+        yield
+
+    def _write(self, name: str, table: dict[str, Any]) -> None:
+        with replacing(self.path / name) as part:
+            part.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+
+
+class _Results:
+    """`results.zarr`, written whole from the store at the start, and then by region: slabs of the first axis in which something is new."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep, self._path = sweep, sweep.path / _RESULTS
+        self._of = {}
+        for measurement in sweep.study.measurements:
+            self._of.setdefault(measurement.task.key, []).append(measurement)
+        self._data = sweep.dataset()
+        self._first = next(iter(sweep.study.axes))
+        self._known = {key for key in self._of if sweep.store.path(key).exists()}
+        self._new: set[int] = set()
+        self._last = time.monotonic()
+        chunks = {name: (1, *var.shape[1:]) for name, var in self._data.data_vars.items()}
+        encoding: Any = {name: {"chunks": chunk} for name, chunk in chunks.items()}
+        with replacing(self._path) as part:
+            self._data.to_zarr(part, mode="w", zarr_format=2, encoding=encoding, consolidated=True)
+
+    def add(self, task: Task) -> None:
+        """A task is there."""
+        if task.key in self._known:
+            return
+        result: Result | None = None
+        for measurement in self._of.get(task.key, []):
+            result = self._sweep.store.load(task) if result is None else result
+            _place({str(name): var.values for name, var in self._data.data_vars.items()}, measurement, result)
+            self._new.add(measurement.index[0])
+        if time.monotonic() - self._last > _EVERY:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is new."""
+        self._last = time.monotonic()
+        for i in sorted(self._new):
+            region = {self._first: slice(i, i + 1)}
+            slab = self._data.isel(region)
+            slab.drop_vars(list(slab.coords)).to_zarr(self._path, mode="r+", region=region, zarr_format=2)
+        self._new.clear()
+
+
+def _place(arrays: dict[str, np.ndarray], measurement: Measurement, result: Result) -> None:
+    """Put results where they belong; a trajectory of fewer blocks than others leaves the rest as it is."""
+    for name in measurement.measure:
+        for each in (name, f"{name}_stderr"):
+            if each in arrays and each in result:
+                values = np.asarray(result[each])
+                arrays[each][(*measurement.index, *(slice(size) for size in values.shape))] = values
+
+
+def _labels(values: tuple[Any, ...]) -> np.ndarray:
+    """Numbers as numbers, infinity included; anything else as words."""
+    numbers = [np.inf if value == "inf" else value for value in values]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
+        whole = all(isinstance(value, int) for value in numbers)
+        return np.array(numbers, np.int64 if whole else np.float64)
+    return np.array([str(value) for value in values])
+
+
+@contextmanager
+def _shown(progress: Progress | None) -> Iterator[None]:
+    if progress is None:
+        yield
+    else:
+        with progress.showing():
+            yield

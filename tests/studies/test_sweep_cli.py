@@ -1,0 +1,105 @@
+"""`limitlaw sweep`, `status`, `export` as a person uses them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from limitlaw._sweep_cli import cluster_of
+from limitlaw.studies import Sweep
+
+STUDY = """
+name = "widths"
+measure = ["moments"]
+samples = 2048
+[network]
+inputs = { kind = "Inputs", tokens = 3 }
+layers = [{ kind = "Attention", heads = 2 }]
+[axes]
+width = [8, 16, "inf"]
+heads = [2]
+"""
+
+
+def run(*args):
+    words = [sys.executable, "-c", "from limitlaw.cli import main; main()", *map(str, args)]
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+@pytest.fixture
+def study(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_from_a_file_to_a_table(study, tmp_path):
+    out = tmp_path / "out"
+    done = run("sweep", study, "--out", out, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "widths: 3 points, 4 tasks, 0 of them done" in done.stdout
+    assert not out.exists()
+    done = run("sweep", study, "--out", out, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    page = (out / "report.html").read_text()
+    assert page.count('src="data:image/png;base64,') == 2
+    assert "<td>16</td><td>2</td>" in page
+    assert "http" not in page.replace("http-equiv", "")  # it needs nothing else
+    data = xr.open_zarr(out / "results.zarr").load()
+    assert data.identical(Sweep.open(out).dataset())
+    assert data.variance.dims == ("width", "heads", "trial")  # as in the file
+    assert np.all(data.variance > 0)
+    assert run("status", out).stdout == "widths: complete, 4 of 4 tasks done\n"
+    assert run("export", out, "--csv", tmp_path / "out.csv").stdout == f"wrote 6 rows to {tmp_path / 'out.csv'}\n"
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 7
+
+
+def test_a_refusal_is_one_line(study, tmp_path):
+    done = run("sweep", study, "--out", tmp_path / "out", "--cluster", "cloud")
+    assert done.returncode == 2
+    assert done.stderr == "limitlaw: --cluster 'cloud': use local:N, tcp://host:port, or slurm.\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words, profile, workers, sentence",
+    [
+        ("local:0", None, None, "--cluster 'local:0': must say how many workers"),
+        ("tcp://host", None, None, "--cluster 'tcp://host': must have a host and a port"),
+        ("slurm", None, None, "--cluster slurm: give --profile FILE"),
+        (None, Path("p.toml"), None, "--profile p.toml: a profile belongs to --cluster slurm"),
+        ("local:2", Path("p.toml"), None, "a profile belongs to slurm"),
+        ("local:2", None, 2, "a cluster has its own"),
+        ("slurm", Path("missing.toml"), None, "--profile missing.toml: No such file"),
+    ],
+)
+def test_places_that_make_no_sense(words, profile, workers, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        cluster_of(words, profile, workers)
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        ("cores = 4", "'memory' is missing"),
+        ("cores = 'four'\nmemory = '8GB'", "cores='four' must be int"),
+        ("core = 4", "did you mean 'cores'?"),
+        ("core = ", "not TOML"),
+    ],
+)
+def test_a_profile_is_checked(text, sentence, tmp_path):
+    (tmp_path / "profile.toml").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        cluster_of("slurm", tmp_path / "profile.toml", None)
+
+
+def test_folders_without_a_sweep(tmp_path):
+    for words in (["status", tmp_path], ["export", tmp_path, "--csv", tmp_path / "x.csv"]):
+        done = run(*words)
+        assert done.returncode == 2
+        assert "has no sweep in it" in done.stderr
+    assert "there is no folder" in run("export", tmp_path, "--csv", tmp_path / "no" / "x.csv").stderr
