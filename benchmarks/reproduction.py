@@ -14,8 +14,8 @@ from machine import heading
 RUNS = (
     ("attention paper, full counts", ["attention"], "60"),
     ("attention paper, --quick", ["attention", "--quick"], "20"),
-    ("both papers, full counts", [], ""),
-    ("both papers, --quick", ["--quick"], ""),
+    ("everything, full counts", [], ""),
+    ("everything, --quick", ["--quick"], ""),
 )
 
 

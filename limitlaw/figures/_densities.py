@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runs import Task
-from ._experiments import Design, Experiment
+from ..studies import Study
+from ._experiments import Design, Experiment, estimated, measured, tasks_of
 from ._figure import Figure, Load, Table, estimate, show
 from ._settings import Settings
 from ._style import COLOURS, LIMIT, powers_of_ten, style, two_panels
@@ -31,30 +32,28 @@ class DensityFigure(Figure):
     chosen: tuple[int, ...] | None = None
     gaussian: bool = False
 
-    def experiment(self, settings: Settings) -> Experiment:
-        return self.design(settings)
-
     def _indices(self, experiment: Experiment) -> tuple[int, ...]:
         return tuple(range(len(experiment.points))) if self.chosen is None else self.chosen
 
+    def _laws(self, experiment: Experiment) -> dict[str, list[Study]]:
+        """The laws that are drawn, point by point."""
+        return {"network": experiment.laws, **experiment.limits}
+
     def tasks(self, settings: Settings) -> list[Task]:
-        experiment = self.experiment(settings)
+        experiment = self.design(settings)
+        laws = self._laws(experiment).values()
         out = []
         for i in self._indices(experiment):
-            out += [*experiment.outputs[i], experiment.exact[i], experiment.limits[i]]
-            out += [experiment.fixed_limits[i]] if experiment.fixed else []
+            outputs = [m.task for m in experiment.samplings[i].measurements if "outputs" in m.measure]
+            out += [*outputs, *tasks_of(*(studies[i] for studies in laws))]
         return out
 
     def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
         import xarray as xr
 
-        experiment = self.experiment(settings)
+        experiment = self.design(settings)
         indices = self._indices(experiment)
         points = [experiment.points[i] for i in indices]
-        exact, limits = ([load(tasks[i]) for i in indices] for tasks in (experiment.exact, experiment.limits))
-        laws = {"network": exact, "limit": limits}
-        if experiment.fixed:
-            laws["fixed"] = [load(experiment.fixed_limits[i]) for i in indices]
         data = xr.Dataset(
             coords={
                 **experiment.coordinates(points),
@@ -62,15 +61,17 @@ class DensityFigure(Figure):
             },
             attrs={"samples": experiment.samples, "activation": str(points[0].activation)},
         )
-        data["output"] = (
-            ("point", "trial", "sample"),
-            np.stack([np.stack([load(task)["output"] for task in experiment.outputs[i]]) for i in indices]),
-        )
-        for name, results in laws.items():
-            data[f"{name}_density"] = ("point", "y"), np.stack([result["density"] for result in results])
+        outputs = [measured(experiment.samplings[i], load, "outputs") for i in indices]
+        data["output"] = ("point", "trial", "sample"), np.stack(outputs)
+        for name, studies in self._laws(experiment).items():
+            shown = [studies[i] for i in indices]
+            densities = np.stack([measured(study, load, "density")[0] for study in shown])
+            data[f"{name}_density"] = ("point", "y"), densities
             for moment in ("variance", "kurtosis"):
-                data[f"{name}_{moment}"] = ("point", "statistic"), np.stack([result[moment] for result in results])
-        data["network_density_stderr"] = ("point", "y"), np.stack([result["density_stderr"] for result in exact])
+                moments = np.stack([estimated(study, load, moment) for study in shown])
+                data[f"{name}_{moment}"] = ("point", "statistic"), moments
+        errors = [measured(experiment.laws[i], load, "density_stderr")[0] for i in indices]
+        data["network_density_stderr"] = ("point", "y"), np.stack(errors)
         data["gaussian_density"] = (
             ("point", "y"),
             _gaussian_density(data["y"].values, data["limit_variance"].values[:, 0]),

@@ -10,8 +10,9 @@ import numpy as np
 from ..divergence import Convergence, Fit
 from ..numerics import Estimate
 from ..runs import Task
+from ..studies import Study, to_target
 from ._densities import setup_sentence
-from ._experiments import Design
+from ._experiments import Design, Experiment, Point, estimated, measured, tasks_of
 from ._figure import Figure, Load, Table, estimate, show, times
 from ._settings import Settings
 from ._style import COLOURS, FLOOR, LIMIT, powers_of_ten, style, two_panels
@@ -43,38 +44,45 @@ class DivergenceFigure(Figure):
 
     def tasks(self, settings: Settings) -> list[Task]:
         experiment = self.design(settings)
-        if self.target == "gaussian":
-            return [*experiment.exact, *experiment.limits, *experiment.kde_to_gaussian, *experiment.floor_of_gaussian]
-        return [*experiment.kde, *experiment.exact, *experiment.floor]
+        kernel = [
+            m.task
+            for point, study in zip(experiment.points, experiment.samplings, strict=True)
+            for m in study.measurements
+            if {self._name("kde_kl", point), self._name("kde_floor", point)} & set(m.measure)
+        ]
+        return [*kernel, *tasks_of(*experiment.laws, *self._limits(experiment))]
+
+    def _name(self, measure: str, point: Point) -> str:
+        return to_target(measure, point.targets[self.target])
+
+    def _limits(self, experiment: Experiment) -> list[Study]:
+        """The limits whose own divergence from the Gaussian is shown."""
+        return experiment.limits["limit"] if self.target == "gaussian" else []
 
     def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
         import xarray as xr
 
         experiment = self.design(settings)
         points = experiment.points
-        to_gaussian = self.target == "gaussian"
-        kde, floor = (
-            (experiment.kde_to_gaussian, experiment.floor_of_gaussian)
-            if to_gaussian
-            else (experiment.kde, experiment.floor)
-        )
-        exact = [load(task) for task in experiment.exact]
         data = xr.Dataset(
             coords=experiment.coordinates(points),
             attrs={
                 "samples": experiment.samples,
                 "activation": str(points[0].activation),
                 "target": self.target,
-                "draws": [task.settings["samples"] for task in experiment.exact],
+                "draws": [study.samples for study in experiment.laws],
             },
         )
-        data["kde_kl"] = ("point", "trial"), np.stack([load(task)["kde_kl"] for task in kde])
-        data["floor_kde_kl"] = ("point", "pair"), np.stack([load(task)["kde_kl"] for task in floor])
-        for name in ("limit", "fixed", "gaussian"):
-            if f"kl_{name}" in exact[0]:
-                data[f"kl_{name}"] = ("point", "statistic"), np.stack([result[f"kl_{name}"] for result in exact])
-        if to_gaussian:
-            rows = [load(task)["kl"] for task in experiment.limits]
+        for name, measure, along in (("kde_kl", "kde_kl", "trial"), ("floor_kde_kl", "kde_floor", "pair")):
+            pairs = zip(experiment.samplings, points, strict=True)
+            rows = [measured(study, load, self._name(measure, point)) for study, point in pairs]
+            data[name] = ("point", along), np.stack(rows)
+        for name in experiment.compared:
+            pairs = zip(experiment.laws, points, strict=True)
+            rows = [estimated(study, load, to_target("kl", point.targets[name])) for study, point in pairs]
+            data[f"kl_{name}"] = ("point", "statistic"), np.stack(rows)
+        if self._limits(experiment):
+            rows = [estimated(study, load, "kl_to_infinite_heads") for study in self._limits(experiment)]
             data["limit_kl_gaussian"] = ("point", "statistic"), np.stack(rows)
         return data
 

@@ -1,4 +1,4 @@
-"""The experiments of the paper as data, and the tasks that carry them out.
+"""The experiments of the paper as data, and the studies that carry them out.
 
 Section 5 of Sakai, Karakida and Imaizumi (2025): tokens `phi(W_i h)`, all stds 1, the first coordinate of the first token.
 """
@@ -7,18 +7,19 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import inf
 from typing import Any
 
 import numpy as np
 
-from ..networks import Attention, Inputs, Network, as_plain
+from ..networks import Attention, Inputs, Network, as_plain, from_plain
 from ..numerics import Activation, activation, clip
 from ..runs import Task
-from . import _measure
+from ..studies import Study, to_target, toward
+from ._figure import Load, as_stored
 from ._settings import Settings
 
 _GRID = 401  # points of a density
+_SHAPE = ("variance", "kurtosis", "density")
 _CLIP = clip(100.0)
 
 
@@ -34,21 +35,13 @@ class Point:
 
     @property
     def network(self) -> Network:
-        return self._with(self.heads, self.head_dim)
+        return Network(Inputs(self.tokens, self.activation), Attention(heads=self.heads, head_dim=self.head_dim))
 
     @property
-    def limit(self) -> Network:
-        """What the paper compares with: width and head dimension infinite."""
-        return self._with(self.heads, None)
-
-    @property
-    def fixed_head_dim(self) -> Network:
-        """The other limit: the width is infinite, the heads stay as they are."""
-        return self._with(self.heads, self.head_dim or self.width)
-
-    @property
-    def infinite_heads(self) -> Network:
-        return self._with(inf, None)
+    def targets(self) -> dict[str, str]:
+        """What the figures compare with, as studies call it: the paper's limit is that of infinite width and head dimension."""
+        limit, fixed = ("limit", "fixed_head_dim") if self.head_dim is None else ("infinite_head_dim", "limit")
+        return {"limit": limit, "fixed": fixed, "gaussian": "infinite_heads"}
 
     @property
     def label(self) -> str:
@@ -60,18 +53,10 @@ class Point:
         nonlinear = self.activation.identity_up_to < 36
         return self.tokens * (self.heads + 2 + (self.width if nonlinear else 0))
 
-    @property
-    def program(self) -> str:
-        """What its draws compile: widths, heads and head dimensions are not part of it."""
-        return f"{self.tokens} {self.activation}"
-
-    def _with(self, heads: int | float, head_dim: int | None) -> Network:
-        return Network(Inputs(self.tokens, self.activation), Attention(heads=heads, head_dim=head_dim))
-
 
 @dataclass(frozen=True)
 class Experiment:
-    """Points, with the tasks that measure each."""
+    """Points, with the studies that measure each."""
 
     name: str
     points: tuple[Point, ...]
@@ -81,119 +66,67 @@ class Experiment:
     fixed: bool = False  # compare with the limit at fixed head dimension too
     gaussian: bool = False  # and with the Gaussian of infinitely many heads
 
-    @cached_property
-    def outputs(self) -> list[list[Task]]:
-        """One task for every point and trial."""
-        return [[self._outputs(point, trial) for trial in range(self.settings.trials)] for point in self.points]
-
-    def _outputs(self, point: Point, trial: int) -> Task:
-        return Task(
-            f"{self.name}, {point.label}: trial {trial + 1}",
-            _measure.outputs,
-            {
-                "network": as_plain(point.network),
-                "width": point.width,
-                "samples": self.samples,
-                "seed": self._seed("outputs", point, trial),
-            },
-            cost=0.02 + self.samples * point.numbers * 4e-9,
-            program=point.program,
-        )
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What the points are compared with: "limit", and perhaps "fixed" and "gaussian"."""
+        return ("limit", *(["fixed"] if self.fixed else []), *(["gaussian"] if self.gaussian else []))
 
     @cached_property
-    def kde(self) -> list[Task]:
-        """The paper's estimator at every point, against the limit."""
-        return [self._kde(i, point.limit) for i, point in enumerate(self.points)]
+    def samplings(self) -> list[Study]:
+        """The paper's side of every point: outputs in trials, and its kernel estimate of their divergence, with the floor of that."""
+        compared = [name for name in self.compared if name != "fixed"]
+        return [
+            self._study("outputs", point, ["outputs", *self._distances(point, compared, "kde_kl", "kde_floor")],
+                        trials=self.settings.trials, samples=self.samples)
+            for point in self.points
+        ]  # fmt: skip
 
     @cached_property
-    def kde_to_gaussian(self) -> list[Task]:
-        """Likewise against the Gaussian of infinitely many heads."""
-        return [self._kde(i, point.infinite_heads) for i, point in enumerate(self.points)]
-
-    def _kde(self, index: int, limit: Network) -> Task:
-        point = self.points[index]
-        return Task(
-            f"{self.name}, {point.label}: the paper's estimator",
-            _measure.kde,
-            {"seed": self._seed("theory", point, limit.layers[0])},
-            needs=(self._quantiles(limit), *self.outputs[index]),
-            cost=self.settings.trials * 0.02,
-        )
-
-    @cached_property
-    def floor(self) -> list[Task]:
-        """What that estimator says of two samples of one law, the limit of each point."""
-        return [self._floor(point.limit) for point in self.points]
-
-    @cached_property
-    def floor_of_gaussian(self) -> list[Task]:
-        """Likewise of two samples of the Gaussian of infinitely many heads."""
-        return [self._floor(point.infinite_heads) for point in self.points]
-
-    def _floor(self, limit: Network) -> Task:
-        return Task(
-            f"{self.name}, {limit.layers[0]}: floor of the paper's estimator",
-            _measure.floor,
-            {"samples": self.samples, "pairs": self.settings.trials, "seed": self._seed("floor", limit.layers[0])},
-            needs=(self._quantiles(limit),),
-            cost=self.settings.trials * 0.03,
-        )
-
-    @cached_property
-    def exact(self) -> list[Task]:
+    def laws(self) -> list[Study]:
         """The exact law at every point."""
-        return [self._exact(point) for point in self.points]
-
-    def _exact(self, point: Point) -> Task:
-        references = {"limit": point.limit}
-        if self.fixed:
-            references["fixed"] = point.fixed_head_dim
-        if self.gaussian:
-            references["gaussian"] = point.infinite_heads
-        draws = _draws(point, self.settings)
-        return Task(
-            f"{self.name}, {point.label}: exact law",
-            _measure.exact,
-            {
-                "network": as_plain(point.network),
-                "width": point.width,
-                "samples": draws,
-                "seed": self._seed("exact", point),
-                "against": list(references),
-                "reach": self.reach,
-                "points": _GRID,
-            },
-            needs=tuple(map(self._limit, references.values())),
-            cost=0.4 + draws * (1e-6 + 3e-9 * point.numbers),
-            program=point.program,
-        )
+        return [
+            self._study("exact", point, [*_SHAPE, *self._distances(point, self.compared, "kl")], samples=_draws(point, self.settings))
+            for point in self.points
+        ]  # fmt: skip
 
     @cached_property
-    def limits(self) -> list[Task]:
-        """Moments and density of the limit of every point."""
-        return [self._shape(point.limit, *([point.infinite_heads] if self.gaussian else [])) for point in self.points]
+    def limits(self) -> dict[str, list[Study]]:
+        """What the points are compared with, by name: the law, and that of the limit has a divergence from the Gaussian as well if there is one."""
+        gaussian = {"limit": ["kl_to_infinite_heads"]} if self.gaussian else {}
+        return {
+            name: [self._limit(name, point, [*_SHAPE, *gaussian.get(name, [])]) for point in self.points]
+            for name in self.compared
+            if name != "gaussian"
+        }
 
-    @cached_property
-    def fixed_limits(self) -> list[Task]:
-        """Likewise at fixed head dimension."""
-        return [self._shape(point.fixed_head_dim) for point in self.points]
-
-    def _shape(self, limit: Network, *other: Network) -> Task:
-        return Task(
-            f"{self.name}, {limit.layers[0]}: density of the limit",
-            _measure.shape,
-            {"reach": self.reach, "points": _GRID},
-            needs=tuple(map(self._limit, (limit, *other))),
-            cost=0.1,
+    def _limit(self, name: str, point: Point, measure: list[str]) -> Study:
+        return Study(
+            from_plain(toward(point.targets[name], as_plain(point.network), point.width)),
+            axes={"width": ["inf"]},
+            measure=measure,
+            name=f"{self.name}, {point.label}: {name}",
+            samples=_draws(point, self.settings),
+            **self._density,
         )
 
-    def _quantiles(self, network: Network) -> Task:
-        return Task(f"quantiles of {network}", _measure.quantiles, {}, needs=(self._limit(network),), cost=0.1)
+    @staticmethod
+    def _distances(point: Point, compared: Sequence[str], *measures: str) -> list[str]:
+        return [to_target(measure, point.targets[name]) for measure in measures for name in compared]
 
-    def _limit(self, network: Network) -> Task:
-        cost = 0.1 if network.tokens <= 5 else 0.1 + self.settings.draws * 3e-6
-        settings = {"network": as_plain(network), "samples": 4 * self.settings.draws}
-        return Task(f"limit of {network}", _measure.limit, settings, cost=cost)
+    def _study(self, what: str, point: Point, measure: list[str], **counts: int) -> Study:
+        return Study(
+            point.network,
+            axes={"width": [point.width]},
+            measure=measure,
+            name=f"{self.name}, {point.label}: {what}",
+            seed=seed_for(self.settings, self.name, what),
+            **counts,
+            **self._density,
+        )
+
+    @property
+    def _density(self) -> dict[str, Any]:
+        return {"reach": self.reach, "points_of_density": _GRID}
 
     def coordinates(self, points: Sequence[Point]) -> dict[str, Any]:
         """Labels of points, trials and estimates, for labelled arrays."""
@@ -211,8 +144,21 @@ class Experiment:
         """Where densities are given."""
         return np.linspace(-self.reach, self.reach, _GRID)
 
-    def _seed(self, *what: Any) -> int:
-        return seed_for(self.settings, self.name, *what)
+
+def tasks_of(*studies: Study) -> list[Task]:
+    """What studies compute."""
+    return [measurement.task for study in studies for measurement in study.measurements]
+
+
+def measured(study: Study, load: Load, name: str) -> np.ndarray:
+    """What a study of one point measured, trial by trial."""
+    return np.stack([load(m.task)[name] for m in study.measurements if name.removesuffix("_stderr") in m.measure])
+
+
+def estimated(study: Study, load: Load, name: str) -> np.ndarray:
+    """What a study of one point and trial measured: value, standard error, degrees of freedom."""
+    (result,) = (load(m.task) for m in study.measurements if name in m.measure)
+    return as_stored(result, name)
 
 
 def seed_for(settings: Settings, *what: Any) -> int:

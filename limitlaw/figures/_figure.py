@@ -66,6 +66,11 @@ class Figure(abc.ABC):
         """The experiment in one sentence, with all its settings."""
 
 
+def as_stored(result: Result, name: str) -> np.ndarray:
+    """Value, standard error and degrees of freedom of what was measured under a name."""
+    return np.array([result[name], result[f"{name}_stderr"], result[f"{name}_dof"]])
+
+
 def estimate(values: Any) -> Estimate:
     """Value, standard error and degrees of freedom, as stored."""
     value, stderr, dof = (float(v) for v in np.asarray(values))

@@ -13,7 +13,7 @@ from ..numerics import clip
 from ..runs import Task
 from . import _measure
 from ._experiments import seed_for
-from ._figure import Figure, Load, Table, estimate, show
+from ._figure import Figure, Load, Table, as_stored, estimate, show
 from ._settings import Settings
 from ._style import COLOURS, LIMIT, style, two_panels
 
@@ -61,17 +61,13 @@ class ScoreFigure(Figure):
         data = xr.Dataset(
             {
                 name: (("scale", along), np.stack([result[name] for result in results]))
-                for name, along in (
-                    ("score", "sample"),
-                    ("grid", "place"),
-                    ("density", "place"),
-                    ("variance", "statistic"),
-                    ("kurtosis", "statistic"),
-                )
+                for name, along in (("score", "sample"), ("grid", "place"), ("density", "place"))
             },
             coords={"scale": [_NAMES[scale] for scale in _SCALES], "statistic": ["value", "stderr", "dof"]},
             attrs={"width": self.width, "samples": results[0]["score"].size},
         )
+        for moment in ("variance", "kurtosis"):
+            data[moment] = ("scale", "statistic"), np.stack([as_stored(result, moment) for result in results])
         data["limit_density"] = "place", limit.pdf(results[0]["grid"])
         return data
 

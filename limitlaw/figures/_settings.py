@@ -11,7 +11,7 @@ class Settings:
 
     `samples` is the number of networks in a trial (None: 50,000, and 100,000 for ReLU), `draws` the most conditional variances
     behind an exact finite-width law, `tokens` the length of the sequences of figure 4, which the paper's code does not tell. `steps` of descent and
-    `points` along an axis of a map are those of the figures of single-location regression.
+    `points` along an axis of a map are those of the figures of single-location regression, `depth` is the number of blocks of the deep networks.
 
     !!! Example
 
@@ -27,6 +27,7 @@ class Settings:
     tokens: int = 16
     steps: int = 600
     points: int = 15
+    depth: int = 16
 
     def __post_init__(self) -> None:
         _arguments.seed(self.seed)
@@ -36,6 +37,7 @@ class Settings:
             ("draws", self.draws, 256),
             ("steps", self.steps, 50),
             ("points", self.points, 4),
+            ("depth", self.depth, 8),
         ):
             if value is not None and _arguments.positive_integer(name, value) < least:
                 raise ValueError(f"{name}={value}: must be at least {least}.")
@@ -44,8 +46,8 @@ class Settings:
 
     @classmethod
     def quick(cls) -> "Settings":
-        """Enough to see every figure, in seconds; figure 4 with 6 tokens."""
-        return cls(trials=3, samples=5_000, draws=2**14, tokens=6, steps=100, points=6)
+        """Enough to see every figure, in seconds; figure 4 with 5 tokens."""
+        return cls(trials=3, samples=5_000, draws=2**13, tokens=5, steps=100, points=6, depth=8)
 
     def override(self, **given: int | None) -> "Settings":
         """The same with what is given (not None) put in its place."""

@@ -1,6 +1,7 @@
 """One look for every figure: column width, readable in print, safe for colour-blind readers."""
 
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -57,13 +58,18 @@ def panels(rows: int, columns: int, height: float, *, gap: float = 0.26, right: 
     return figure, axes
 
 
-def save(figure: Any, paths: Iterable[Path]) -> None:
-    """Write a figure to files, in the formats that their names say; equal figures make equal files."""
+def save(figure: Any, path: Path) -> None:
+    """Write a figure to a file, in the format that its name says; equal figures make equal files."""
+    with replacing(path) as part:
+        part.write_bytes(rendered(figure, path.suffix[1:]))
+
+
+def rendered(figure: Any, kind: str) -> bytes:
+    """A figure as a file of this kind; equal figures make equal files."""
+    file = io.BytesIO()
     with style():
-        for path in paths:
-            kind = path.suffix[1:]
-            with replacing(path) as part:
-                figure.savefig(part, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
+        figure.savefig(file, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
+    return file.getvalue()
 
 
 def power_of_ten(exponent: int) -> str:

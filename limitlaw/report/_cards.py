@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from html import escape
 
-from ..figures import Settings
+from ..figures import Settings, _depth as deep
 from ..networks import Attention, Inputs, Network
 from ..numerics import clip
 from ._provenance import Provenance
@@ -11,14 +11,14 @@ from ._provenance import Provenance
 
 @dataclass(frozen=True)
 class Card:
-    """Questions and answers (HTML) for one paper."""
+    """Questions and answers (HTML) for one paper, or for what lies beyond them."""
 
     paper: str
     answers: tuple[tuple[str, str], ...]
 
 
 def cards(settings: Settings, made: Provenance) -> list[Card]:
-    """One for each paper."""
+    """One for each paper, and one for the deep networks."""
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     here = (
         ("Hardware specification", f"{escape(made.hardware)}; {escape(made.system)}."),
@@ -26,6 +26,10 @@ def cards(settings: Settings, made: Provenance) -> list[Card]:
     )
     program = Network(Inputs(2, clip(100.0)), Attention(heads=1)).program()
     samples = f"{settings.samples:,}" if settings.samples else "50,000, or 100,000 with ReLU"
+    stacks = "\n".join(
+        f"{title}: {deep.network(kind, settings.depth, beta=1.0, correlation=deep.CORRELATION).layers[0]}"
+        for kind, title in deep.TITLES.items()
+    )
     attention = (
         *here,
         (
@@ -74,10 +78,32 @@ def cards(settings: Settings, made: Provenance) -> list[Card]:
             "f(X) = Σ_l softmax(β √d X u)_l σ(x_l · v); minimise the mean of (f(X) − y)² over unit vectors u and v.",
         ),
     )
+    depth = (
+        *here,
+        (
+            "Experiment setup",
+            f"Under each figure above. Common to all: {deep.TOKENS} fixed tokens with the Gram matrix {deep.CORRELATION}^|i−j| (or orthogonal ones), {deep.HEADS} heads, {settings.depth} blocks with fresh Gaussian weights; attention gain and perceptron "
+            f"gain 1; LayerNorm with ε = 10⁻⁵; ReLU perceptrons with infinitely wide hidden layers. Seed {settings.seed}, from which every network, score scale and width derives its own.",
+        ),
+        (
+            "Data and splits",
+            "There is no data set and no split: a sample is a network at initialisation, seen through the Gram matrices of its tokens after every block.",
+        ),
+        (
+            "Statistics",
+            "Averages over independent networks with standard errors; kurtoses are 3 Var v / (E v)² of the conditional variance v, bias and standard error by the jackknife over 50 batches. Predictions have no free parameter; lines that show a rate alone pass through the last point.",
+        ),
+        (
+            "Open code",
+            f"limitlaw {escape(made.versions['limitlaw'])}, MIT licence, commit {escape(made.commit)}; <code>limitlaw reproduce deep</code>.",
+        ),
+        ("Pseudocode", f"The stacks, as the library writes them:<pre>{escape(stacks)}</pre>"),
+    )
     return [
         Card("Infinite-Width Limit of a Single Attention Layer (Sakai, Karakida, Imaizumi 2025)", attention),
         Card(
             "Understanding Softmax Attention Layers: Exact Mean-Field Analysis on a Toy Problem (Dohmatob 2025)",
             regression,
         ),
+        Card("Beyond the papers: depth", depth),
     ]

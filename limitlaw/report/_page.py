@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from .. import _html
 from ..figures import Figure, Settings, Table
 from ._cards import cards
 from ._provenance import Provenance
@@ -27,13 +28,14 @@ _TITLE = "Two papers on softmax attention, reproduced"
 
 @dataclass(frozen=True)
 class _Paper:
-    """What the page says of a paper around its figures."""
+    """What the page says around the figures of a paper, or of those beyond the papers."""
 
     key: str
     title: str
     summary: str
     departures_title: str
     departures: tuple[str, ...]
+    claimant: str = "The paper"  # who says what a figure is about
 
 
 _ATTENTION_DEPARTURES = (
@@ -53,6 +55,14 @@ _REGRESSION_DEPARTURES = (
     "The paper states neither the start nor the number of steps of its figure 2; no code was published. What is drawn here says which were used.",
 )
 
+_DEPTH_CAVEATS = (
+    "The law is that of a fresh read-out w · x over networks. A coordinate of the stream itself also carries its share of the input along the skips; and the coordinates of one network, for one input, look Gaussian whatever the depth.",
+    "The infinite-width law describes means at any width, but variances of the Gram matrix, and so the kurtosis, only where 12 L/n (without norms) is small beside it. The laws at finite width are exact and cost the same.",
+    "Hidden layers of the perceptrons are infinitely wide here at every n. With m units each, a block of post-LN adds about 2/m to the 5/n of its law; under pre-LN what they add fades with depth.",
+    "Rates and predictions are expansions around equal tokens, with gains of 1. Nothing is fitted, but lines that show a rate alone pass through the last point. The power laws of pre-LN are reached slowly: the slope of the kurtosis is −1.01 only between 256 and 512 blocks.",
+    "Gram matrices are drawn in single precision, so 1 − cos is not followed below 10⁻⁶; a kurtosis of several units rests on rare networks, as its error says.",
+)
+
 _PAPERS = (
     _Paper(
         "attention",
@@ -69,6 +79,15 @@ _PAPERS = (
         "dimension and number of tokens says of its claims.",
         "Where the exact risk departs from the paper",
         _REGRESSION_DEPARTURES,
+    ),
+    _Paper(
+        "deep",
+        "Beyond the papers: depth",
+        "The attention paper treats one layer, and expects that stacking drives the law ever further from Gaussianity, away from any Gaussian given a few random scalars. With Gaussian weights the Gram matrices of the layers are a Markov "
+        "chain at every width, infinity included, and the read-out is Gaussian given the last of them; so the question has an answer for each architecture. Below are the kurtosis, the collapse of tokens, the entropy of attention and the effect of the head dimension.",
+        "What to keep in mind",
+        _DEPTH_CAVEATS,
+        "Known or conjectured",
     ),
 )
 
@@ -90,7 +109,7 @@ def page(sections: list[Section], settings: Settings, made: Provenance, seconds:
         shown = [section for section in sections if section.figure.paper == paper.key]
         if shown:
             parts.append(f"<h1>{escape(paper.title)}</h1>\n<p>{escape(paper.summary)}</p>")
-            parts += [_section(section, settings, made) for section in shown]
+            parts += [_section(section, paper, settings, made) for section in shown]
             parts.append(f"<h2>{escape(paper.departures_title)}</h2>\n<ul>")
             parts += [f"<li>{escape(text)}</li>" for text in paper.departures]
             parts.append("</ul>")
@@ -99,20 +118,23 @@ def page(sections: list[Section], settings: Settings, made: Provenance, seconds:
         parts.append(
             f'<h2>Reproducibility card: {escape(card.paper)}</h2>\n<div class="scroll"><table class="card">\n{rows}\n</table></div>'
         )
+    return document(_TITLE, parts)
+
+
+def document(title: str, parts: list[str]) -> str:
+    """A page that needs nothing else."""
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_TITLE}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
 
 def html_table(table: Table) -> str:
     """A table in HTML, scrolled sideways where the page is narrow."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
-    rows = "\n".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in table.rows)
-    return f'<div class="scroll"><table>\n<tr>{head}</tr>\n{rows}\n</table></div>'
+    return f'<div class="scroll">{_html.table(table.header, table.rows)}</div>'
 
 
 def _head(sections: list[Section], settings: Settings, made: Provenance, seconds: float, costs: Table) -> str:
@@ -127,12 +149,12 @@ Figures: {links}.</p>
 {html_table(costs)}"""
 
 
-def _section(section: Section, settings: Settings, made: Provenance) -> str:
+def _section(section: Section, paper: _Paper, settings: Settings, made: Provenance) -> str:
     figure = section.figure
     picture = base64.b64encode(section.picture).decode()
     return f"""<h2 id="{figure.name}">{escape(figure.title)}</h2>
 <img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">
-<p><strong>The paper:</strong> {escape(figure.claim)}</p>
+<p><strong>{paper.claimant}:</strong> {escape(figure.claim)}</p>
 <p><strong>We find:</strong> {escape(figure.finding(section.data))}</p>
 {html_table(figure.table(section.data))}
 <p class="small">{escape(figure.setup(section.data))} Seed {settings.seed}; {section.seconds:.1f} s of work; limitlaw {escape(made.versions["limitlaw"])}, commit {escape(made.commit)}.

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..figures import FIGURES, Figure, Settings, Table, save
+from ..figures import FIGURES, KINDS, Figure, Settings, Table, pictures
 from ..runs import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
 from ._costs import costs
 from ._page import Section, page
 from ._provenance import Provenance
-
-_PICTURES = ("pdf", "png")
 
 
 @dataclass
@@ -36,30 +34,38 @@ class Reproduction:
     costs: Table | None = field(default=None, init=False)
     _last: tuple[str, Any] | None = field(default=None, init=False)
 
-    def run(self, progress: Callable[[dict[str, list[Task]]], Progress], waiting: Callable[[], None]) -> None:
-        """Do it; `waiting` is called if another run is at work in the same folder."""
+    def run(
+        self,
+        progress: Callable[[dict[str, list[Task]]], Progress],
+        waiting: Callable[[], None],
+        client: Any = None,
+    ) -> None:
+        """Do it, on a cluster if there is a `client` of one; `waiting` is called if another run is at work in the same folder."""
         start = time.perf_counter()
         store = Store(self.out / "store")
         with store.locked(waiting):
             remove_parts(self.out, self.out / "data", store.folder, store.folder / "made")
             if self.only in (None, "data"):
-                self._compute(store, progress)
+                self._compute(store, progress, client)
             elif self.only == "figures":
                 self._check_computed(store)
+                for _ in complete(map(self._pictures, self.names), store, workers=self.workers, client=client):
+                    pass
                 for name in self.names:
-                    self._draw(FIGURES[name], store)
+                    self._write_pictures(FIGURES[name], store)
             if self.only in (None, "report"):
                 self._write_page(store, time.perf_counter() - start)
 
-    def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress]) -> None:
-        """Compute what is missing; as soon as a figure has all it needs, collect its data and draw it, on a thread beside."""
-        jobs = {name: FIGURES[name].tasks(self.settings) for name in self.names}
+    def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress], client: Any) -> None:
+        """Compute what is missing; as soon as a figure has all it needs, write its data and its pictures, on a thread beside."""
+        jobs = {name: self._tasks(name) for name in self.names}
         waiting_for = {name: {task.key for task in with_needs(tasks)} for name, tasks in jobs.items()}
         stored = {task.key for tasks in jobs.values() for task in with_needs(tasks) if store.path(task.key).exists()}
         beside, figures = ThreadPoolExecutor(1), []
         with progress(jobs).showing() as shown:
             try:
-                for task in complete([task for tasks in jobs.values() for task in tasks], store, workers=self.workers):
+                every = [task for tasks in jobs.values() for task in tasks]
+                for task in complete(every, store, workers=self.workers, client=client):
                     shown.done(task, computed=task.key not in stored)
                     for name in [name for name, keys in waiting_for.items() if keys <= {task.key}]:
                         del waiting_for[name]
@@ -74,10 +80,16 @@ class Reproduction:
             finally:
                 beside.shutdown(wait=False, cancel_futures=True)
 
+    def _tasks(self, name: str) -> list[Task]:
+        return FIGURES[name].tasks(self.settings) if self.only == "data" else [self._pictures(name)]
+
+    def _pictures(self, name: str) -> Task:
+        return pictures(FIGURES[name], self.settings)
+
     def _make(self, figure: Figure, store: Store, shown: Progress) -> None:
         fresh = self._collect(figure, store)
         if self.only is None:
-            fresh = self._draw(figure, store) or fresh
+            fresh = self._write_pictures(figure, store) or fresh
         shown.say(f"{figure.name} {'done' if fresh else 'was done before'}")
 
     def _check_computed(self, store: Store) -> None:
@@ -109,15 +121,18 @@ class Reproduction:
         self.written += paths
         return True
 
-    def _draw(self, figure: Figure, store: Store) -> bool:
-        """Draw a figure, unless it is there; says whether it was new."""
-        paths = [self.out / f"{figure.name}.{kind}" for kind in _PICTURES]
-        record = Record(store, f"picture-{figure.name}", self._key(figure), paths)
+    def _write_pictures(self, figure: Figure, store: Store) -> bool:
+        """Write the pictures of a figure, unless they are there; says whether they were new."""
+        paths = {kind: self.out / f"{figure.name}.{kind}" for kind in KINDS}
+        record = Record(store, f"picture-{figure.name}", self._key(figure), paths.values())
         if record.holds():
             return False
-        save(figure.draw(self._dataset(figure, store)), paths)
+        files = store.load(self._pictures(figure.name))
+        for kind, path in paths.items():
+            with replacing(path) as part:
+                part.write_bytes(files[kind].tobytes())
         record.write()
-        self.written += paths
+        self.written += paths.values()
         return True
 
     def _write_page(self, store: Store, seconds: float) -> None:
@@ -150,9 +165,7 @@ class Reproduction:
 
     def _key(self, figure: Figure) -> str:
         """All that the data and the look of a figure depend on."""
-        keys = [task.key for task in with_needs(figure.tasks(self.settings))]
-        code = code_version(*sorted(Path(__file__).parent.parent.joinpath("figures").glob("*.py")))
-        return hashlib.sha256(json.dumps([figure.name, keys, code]).encode()).hexdigest()
+        return self._pictures(figure.name).key
 
 
 @dataclass(frozen=True)

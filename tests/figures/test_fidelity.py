@@ -85,3 +85,18 @@ def test_true_divergences(data):
     known = data["heads_gaussian"]["limit_kl_gaussian"].values[:, 0]
     assert known[0] == pytest.approx(9.724250e-4, rel=1e-6)
     assert known[-1] == pytest.approx(1.88025e-8, rel=1e-4)
+
+
+def test_depth_at_full_counts(data):
+    """At twice the depth of a quick run the rates have settled."""
+    rates = json.loads((Path(__file__).parent.parent / "data" / "deep_reference.json").read_text())["rates"]
+    gap = data["deep_collapse"]["gap"].sel(statistic="value")
+    for kind in ("post", "skip"):
+        factor = gap.sel(stack=kind, beta=1.0)[-1] / gap.sel(stack=kind, beta=1.0)[-2]
+        assert float(factor) == pytest.approx(rates[f"{kind}_factor"], abs=0.005)
+    kurtosis = data["deep_kurtosis"].sel(statistic="value", block=16)
+    assert float(kurtosis["finite_kurtosis"].sel(stack="pre", width=1024)) == pytest.approx(6 / 1024, rel=0.15)
+    assert float(kurtosis["finite_kurtosis"].sel(stack="attention", width=1024)) == pytest.approx(
+        12 * 16 / 1024, rel=0.2
+    )
+    assert data["deep_heads"].sizes["head_dim"] == 6

@@ -2,7 +2,6 @@
 
 import base64
 import csv
-import fcntl
 import html.parser
 import os
 import re
@@ -32,20 +31,6 @@ def command(*arguments):
 
 def run(*arguments):
     return subprocess.run(command(*arguments), capture_output=True, text=True)
-
-
-@pytest.fixture(scope="session")
-def quick(tmp_path_factory):
-    """A quick run of everything, one for all test processes; to be left as it is."""
-    shared = tmp_path_factory.getbasetemp()
-    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
-    out = shared / "quick"
-    with open(shared / "quick.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (out / "report.html").exists():
-            done = run("--quick", "--out", out)
-            assert done.returncode == 0, done.stdout + done.stderr
-    return out
 
 
 @pytest.fixture
@@ -127,10 +112,12 @@ def test_the_report_is_one_page_that_needs_nothing_else(quick):
         "matrices",
         "Reproducibility card",
         "The paper:",
+        "Known or conjectured:",
+        "Beyond the papers: depth",
         "We find:",
     ):
         assert needed in words, needed
-    assert words.count("Reproducibility card:") == 2
+    assert words.count("Reproducibility card:") == 3
 
 
 def test_the_data_of_the_regression_are_what_the_library_computes(quick):
@@ -258,6 +245,7 @@ def test_a_picture_that_was_spoilt_is_drawn_again(finished):
     assert not list(finished.rglob("*.part-*"))
 
 
+@pytest.mark.full
 def test_steps_can_be_taken_one_by_one(quick, tmp_path):
     shutil.copytree(quick / "store", tmp_path / "store")
     shutil.rmtree(tmp_path / "store" / "made")
@@ -314,6 +302,7 @@ def test_an_interrupt_says_that_work_is_kept(tmp_path):
     assert list((tmp_path / "store").rglob("*.npz"))
 
 
+@pytest.mark.full
 def test_two_runs_on_one_folder(tmp_path):
     both = [
         subprocess.Popen(command("fig2a", *SMALL, "--out", tmp_path), stdout=subprocess.PIPE, text=True)
@@ -346,7 +335,7 @@ def test_a_foreign_store_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "arguments, hint",
     [
-        (["fig1z"], "figure='fig1z': there is no such figure; use one of 'attention', 'slr', 'fig1a'"),
+        (["fig1z"], "figure='fig1z': there is no such figure; use one of 'attention', 'slr', 'deep', 'fig1a'"),
         (["--trials", "1"], "trials=1: must be at least 2"),
         (["--samples", "3"], "samples=3: must be at least 100"),
         (["--seed", "-1"], "seed=-1"),

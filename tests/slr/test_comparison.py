@@ -29,6 +29,7 @@ def test_the_best_temperature_is_the_best_on_a_finer_grid():
     assert best == pytest.approx(min(around), rel=1e-4)
 
 
+@pytest.mark.full
 def test_simulation_follows_the_exact_descent_as_data_grow():
     """The largest gap in nu to the exact descent falls with the number of samples; the mean-field descent stays apart."""
     p = slr.Problem(20, 5, 0.6, 1.0, 0.1)
@@ -43,6 +44,7 @@ def test_simulation_follows_the_exact_descent_as_data_grow():
     assert np.abs(p.descent(400, 0.02, start, every=20, method="mean-field").nu - exact.nu).max() > 2 * gaps[1]
 
 
+@pytest.mark.full
 def test_fresh_test_risk_is_the_exact_risk_of_the_overlaps():
     for link in ("linear", "quadratic", "relu"):
         p = slr.Problem(10, 4, 0.7, 0.8, 0.3, link)

@@ -1,0 +1,36 @@
+"""The pictures of a figure as a task: drawn wherever tasks are computed, and kept under all that they depend on."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ..runs import NUMERICAL, Result, Task
+from ._figure import Figure
+from ._settings import Settings
+from ._style import rendered
+
+KINDS = ("pdf", "png")
+"""The formats in which every figure is drawn."""
+
+
+def pictures(figure: Figure, settings: Settings) -> Task:
+    """The task that draws a figure."""
+    return Task(
+        f"{figure.name}: pictures",
+        draw,
+        {"figure": figure.name, "settings": asdict(settings)},
+        needs=tuple(figure.tasks(settings)),
+        packages=(*NUMERICAL, "slr", "figures"),
+        cost=0.5,
+    )
+
+
+def draw(*results: Result, figure: str, settings: dict[str, Any]) -> Result:
+    """The files of a figure, as bytes, from the results of its tasks."""
+    from . import FIGURES
+
+    drawn, chosen = FIGURES[figure], Settings(**settings)
+    found = {task.key: result for task, result in zip(drawn.tasks(chosen), results, strict=True)}
+    picture = drawn.draw(drawn.dataset(chosen, lambda task: found[task.key]))
+    return {kind: np.frombuffer(rendered(picture, kind), np.uint8) for kind in KINDS}
