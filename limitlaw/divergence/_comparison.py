@@ -1,6 +1,5 @@
 """Two laws side by side."""
 
-import html
 import io
 import warnings
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _html
 from ..laws import Empirical, Law
 from ..numerics import Estimate, jackknife
 from ._distances import energy, kl, ks, tv, wasserstein
@@ -23,12 +23,13 @@ class Comparison:
     """Moments, quantiles, tails and distances of two laws or samples.
 
     `print` shows a table, a rich console a coloured one, a notebook one in HTML. `rows` maps what is compared to its two
-    values; `distances` to `Estimate`s, `unresolved` to the names of those that the draws cannot tell from 0.
+    values; `distances` to `Estimate`s, `unresolved` to the names of those that the draws cannot tell from 0; `laws` are the two.
     """
 
     names: tuple[str, str]
     rows: dict[str, tuple[Estimate, Estimate]]
     distances: dict[str, Estimate]
+    laws: tuple[Law, Law]
     unresolved: frozenset[str] = field(default_factory=frozenset)
 
     def table(self) -> list[tuple[str, str, str, str]]:
@@ -71,17 +72,26 @@ class Comparison:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        def row(cells: tuple[str, ...], tag: str = "td") -> str:
-            inner = "".join(
-                f"<{tag} style='text-align:{'right' if i else 'left'}'>{html.escape(cell)}</{tag}>"
-                for i, cell in enumerate(cells)
-            )
-            return f"<tr>{inner}</tr>"
+    def plot(self, ax: Any = None, *, kind: str = "pdf") -> Any:
+        """Draw both laws on matplotlib axes (the current ones unless given) and return them; `kind` as for `Law.plot`.
 
-        moments = row(("", *self.names, "ratio"), "th") + "".join(map(row, self.table()))
-        distances = row(("distance", "value", ""), "th") + "".join(map(row, self.distance_lines()))
-        return f"<table>{moments}</table><table>{distances}</table>"
+        !!! Example
+
+            >>> import matplotlib
+            >>> matplotlib.use("agg")
+            >>> import limitlaw as ll
+            >>> axes = ll.compare(ll.laws.Gaussian(var=1.1), ll.laws.Gaussian(var=1.0), names=("wide", "standard")).plot(kind="ccdf")
+            >>> [line.get_label() for line in axes.lines]
+            ['wide', 'standard']
+        """
+        for name, law in zip(self.names, self.laws, strict=True):
+            ax = law.plot(ax, kind=kind, label=name)
+        ax.legend()
+        return ax
+
+    def _repr_html_(self) -> str:
+        moments = _html.table(("", *self.names, "ratio"), self.table())
+        return moments + _html.table(("distance", "value", ""), self.distance_lines())
 
 
 def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Comparison:
@@ -140,7 +150,7 @@ def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Compa
             distances[name] = metric(*compared)
         if any(issubclass(warning.category, ResolutionWarning) for warning in caught):
             unresolved.add(name)
-    return Comparison((str(names[0]), str(names[1])), rows, distances, frozenset(unresolved))
+    return Comparison((str(names[0]), str(names[1])), rows, distances, (laws[0], laws[1]), frozenset(unresolved))
 
 
 def _quantile(law: Law, level: float) -> Estimate:
