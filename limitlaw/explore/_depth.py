@@ -1,0 +1,193 @@
+"""The view of a deep network at initialisation: what happens to variance, tails, tokens and attention along its depth."""
+
+import functools
+from dataclasses import dataclass, replace
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+
+from .._inspect_cli import Subject
+from ..laws import Gaussian
+from ..models import from_config, observations
+from ..networks import (
+    MLP,
+    Attention,
+    GaussianInputs,
+    LayerNorm,
+    Network,
+    Repeat,
+    Residual,
+    RMSNorm,
+    Trajectory,
+    numbers_of_a_draw,
+)
+from ._jobs import Report
+from ._panels import Panel, curve, figure
+from ._python import HEADER, call, written
+from ._state import FieldError, State, control
+
+_MODELS = ("gpt2", "bert", "llama", "vit")
+_NUMBERS = 2**23  # random numbers behind a trajectory: about a second
+_LEAST_DRAWS, _MOST_DRAWS = 16, 1024
+_POINTS, _REACH = 241, 6.0
+_OWN = ("model", ("own",))
+
+
+@dataclass(frozen=True)
+class Depth(State):
+    """A block, repeated; or a known model with other depth, width and tokens."""
+
+    model: str = control("own", "Model", "choice", choices=("own", *_MODELS), group="Network")
+    depth: int = control(6, "Depth", "count", low=1, high=48, group="Network")
+    width: int | float = control(
+        192, "Width n", "count", low=2, high=4096, infinite=True, logarithmic=True, group="Network"
+    )
+    tokens: int = control(4, "Tokens", "count", low=2, high=8, group="Network")
+    heads: int = control(4, "Heads", "count", low=1, high=64, logarithmic=True, group="Block", only=_OWN)
+    norm: str = control("pre", "Norm", "choice", choices=("pre", "post", "none"), group="Block", only=_OWN)
+    kind: str = control(
+        "LayerNorm", "Kind of norm", "choice", choices=("LayerNorm", "RMSNorm"), group="Block", only=_OWN
+    )
+    skip: float = control(1.0, "Skip", "number", low=0.0, high=2.0, group="Block", only=_OWN)
+    mlp: str = control(
+        "gelu", "MLP", "choice", choices=("none", "relu", "gelu", "tanh", "erf", "silu"), group="Block", only=_OWN
+    )
+    mask: str = control("none", "Mask", "choice", choices=("none", "causal"), group="Block", only=_OWN)
+    query_std: float = control(1.0, "Query std", "number", low=0.0, high=10.0, group="Block", only=_OWN)
+    rho: float = control(0.0, "Correlation ρ", "number", low=0.0, high=1.0, group="Block", only=_OWN)
+    block: int = control(
+        48,
+        "Law after block",
+        "count",
+        low=0,
+        high=48,
+        group="Seen",
+        hint="0 is the input, and what is beyond the last is the last. Or click into a figure.",
+    )
+
+    def check(self) -> None:
+        self.network().checked_width(self.width)
+        self.draws()
+
+    def field_of(self, argument: str) -> str:
+        return super().field_of({"K": "rho", "hidden_size": "width", "n_embd": "width"}.get(argument, argument))
+
+    def network(self) -> Network:
+        """The network that the fields describe."""
+        if self.model != "own":
+            subject = self.subject
+            width = None if isinf(self.width) else int(self.width)
+            return from_config(subject.config, subject.tokens, width=width, depth=self.depth)
+        gram = np.full((self.tokens, self.tokens), self.rho) + (1 - self.rho) * np.eye(self.tokens)
+        return Network(GaussianInputs(gram), Repeat(self.depth, *self._block()))
+
+    @property
+    def seen_block(self) -> int:
+        """The block whose law is shown."""
+        return min(self.block, self.depth)
+
+    @property
+    def subject(self) -> Subject:
+        """A known model, and its tokens."""
+        return Subject.of(self.model, str(self.tokens), 0)
+
+    def _block(self) -> list[Any]:
+        norm = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}[self.kind]
+        attention = Attention(
+            self.heads, head_dim="split", mask=None if self.mask == "none" else self.mask, query_std=self.query_std
+        )
+        branches = [attention, *([] if self.mlp == "none" else [MLP(self.mlp)])]
+        if self.norm == "pre":
+            return [Residual(norm(), branch, skip=self.skip) for branch in branches]
+        after = [norm()] if self.norm == "post" else []
+        return [layer for branch in branches for layer in (Residual(branch, skip=self.skip), *after)]
+
+    def draws(self) -> int:
+        """How many networks an answer has time to draw."""
+        affordable = int(_NUMBERS / numbers_of_a_draw(self.network(), self.width))
+        if affordable < _LEAST_DRAWS:
+            raise FieldError(
+                "width", f"width={self.width} at depth={self.depth}: takes too long here; make one of them smaller."
+            )
+        return min(_MOST_DRAWS, affordable)
+
+
+@functools.lru_cache(8)
+def _trajectory(state: Depth, width: int | float) -> Trajectory:
+    return state.network().trajectory(state.draws(), width=width)
+
+
+def _drawn(state: Depth) -> Trajectory:
+    """At the width in question; looking at another block draws nothing again."""
+    return _trajectory(replace(state, block=0), state.width)
+
+
+def _along(observable: str, label: str) -> Any:
+    def part(state: Depth, report: Report) -> Panel:
+        runs = {"finite": _drawn(state)}
+        report(0.5)
+        if state.model == "own" and not isinf(state.width):
+            runs["limit"] = _trajectory(replace(state, block=0), inf)
+        names = {"finite": f"width {state.width}", "limit": "infinite width"}
+        curves = []
+        for role, run in runs.items():
+            value, error = run.summary()[observable]
+            curves.append(curve(names[role], range(run.blocks + 1), value, role=role, error=error))
+        return figure(
+            "block",
+            label,
+            curves,
+            click=("block",),
+            notes=[f"Bands are two standard errors of {state.draws()} networks."],
+        )
+
+    return part
+
+
+variance = _along("variance", "variance of the last token")
+kurtosis = _along("kurtosis", "excess kurtosis of the last token")
+cosine = _along("cosine", "mean cosine between tokens")
+entropy = _along("entropy", "entropy of attention, nats")
+
+
+def law(state: Depth, report: Report) -> Panel:
+    """The law of a fresh read-out of the last token after a block."""
+    found = _drawn(state).law(state.seen_block, -1)
+    gaussian = Gaussian(var=found.var())
+    x = _REACH * float(found.std()) * np.linspace(-1, 1, _POINTS)
+    curves = [
+        curve(found.name, x, found.pdf(x), role="finite"),
+        curve("Gaussian, same variance", x, gaussian.pdf(x), role="gaussian"),
+    ]
+    return figure("read-out of the last token", "density", curves)
+
+
+def remarks(state: Depth, report: Report) -> Panel:
+    """What stands out, in words."""
+    sentences = observations(_drawn(state), state.network())
+    return figure("", "", notes=sentences or ["Nothing stands out."])
+
+
+def python(state: Depth) -> str:
+    """The code that makes the same numbers."""
+    net = written(state.network()) if state.model == "own" else _preset(state)
+    lines = [
+        HEADER,
+        f"net = {net}",
+        f"t = {call('net.trajectory', samples=state.draws(), width=state.width)}",
+        "print(t)",
+    ]
+    lines.append(f"law = t.law({state.seen_block}, -1)")
+    return "\n".join(lines) + "\n"
+
+
+def _preset(state: Depth) -> str:
+    subject = state.subject
+    tokens = (
+        f"np.random.default_rng(0).standard_normal({subject.tokens.shape}).astype(np.float32)"
+        if isinstance(subject.tokens, np.ndarray)
+        else repr(subject.tokens)
+    )
+    width = "" if isinf(state.width) else f", width={state.width}"
+    return f"ll.from_config({dict(subject.config)!r}, {tokens}{width}, depth={state.depth})"

@@ -1,0 +1,160 @@
+"""The view of single-location regression: its risk over the overlaps, descent, phases, baselines."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..slr import LINKS, Problem
+from ._jobs import Report
+from ._panels import Panel, curve, figure, heat_map
+from ._python import call
+from ._state import State, control
+
+_GRID = 41
+_KEPT = 100  # points of a trajectory
+_DIAGRAM = 10  # values along an axis; even, since a diagram is made of two rows at a time
+_DIAGRAMS = {"alpha, gamma": ("alpha", "gamma"), "alpha, beta": ("alpha", "beta"), "mu, beta": ("mu", "beta")}
+_SYMBOLS = {"alpha": "α = log L / d", "beta": "β", "gamma": "γ", "mu": "overlap μ"}
+_LENGTHS = (2, 5, 20, 100, 1000)
+_SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "softmax_best", "bayes_full")
+_METHODS = {"exact": "finite", "mean-field": "limit"}
+
+
+@dataclass(frozen=True)
+class Regression(State):
+    """A problem of single-location regression, and where descent starts."""
+
+    dim: int = control(100, "Dimension d", "count", low=2, high=1000, logarithmic=True, group="Problem")
+    tokens: int = control(20, "Tokens L", "count", low=2, high=10**6, logarithmic=True, group="Problem")
+    gamma: float = control(
+        0.7, "Spread γ", "number", low=0.05, high=1.0, group="Problem",
+        hint="Standard deviation of the token with the signal, which is √((1 − γ²) d).",
+    )  # fmt: skip
+    beta: float = control(
+        1.0, "Temperature β", "number", low=0.01, high=4.0, group="Problem", hint="Scores are β √d x·u."
+    )
+    link: str = control("linear", "Link", "choice", choices=tuple(LINKS), group="Problem")
+    mu: float = control(
+        0.3, "Start μ = u·u*", "number", low=-1.0, high=1.0, group="Descent", hint="Or click into the landscape."
+    )
+    nu: float = control(0.1, "Start ν = v·v*", "number", low=-1.0, high=1.0, group="Descent")
+    steps: int = control(300, "Steps", "count", low=10, high=1000, group="Descent", hint="Of size 0.01.")
+    diagram: str = control("mu, beta", "Phases over", "choice", choices=tuple(_DIAGRAMS), group="Phase diagram")
+
+    def check(self) -> None:
+        self.problem()
+
+    def problem(self) -> Problem:
+        """The problem that the fields describe."""
+        return Problem(**self.settings())
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the problem."""
+        return {name: getattr(self, name) for name in ("dim", "tokens", "gamma", "beta", "link")}
+
+    @property
+    def start(self) -> list[float]:
+        """The five overlaps that descent starts from."""
+        return [self.mu, self.nu, 0.0, 0.0, 0.0]
+
+    @property
+    def every(self) -> int:
+        """Which steps are kept."""
+        return max(1, self.steps // _KEPT)
+
+
+@functools.lru_cache(64)
+def _landscape(problem: Problem, method: str) -> tuple[np.ndarray, np.ndarray]:
+    """The grid, and the risk on it; apart from the start, so that a click costs only its descent."""
+    grid = np.linspace(-1, 1, _GRID)
+    return grid, problem.risk(grid[None, :], grid[:, None], method=method)
+
+
+@functools.lru_cache(64)
+def _descent(state: Regression, method: str) -> Any:
+    return state.problem().descent(state.steps, start=state.start, method=method, every=state.every)
+
+
+def landscape(state: Regression, report: Report) -> Panel:
+    """The risk over (mu, nu), exact and in mean field, each with the descent from the start."""
+    maps, paths = [], []
+    for i, method in enumerate(_METHODS):
+        report(0.5 * i)
+        grid, risk = _landscape(state.problem(), method)
+        maps.append(heat_map(f"{method} risk", grid, grid, risk))
+        run = _descent(state, method)
+        paths.append(curve(f"descent, {method}", run.mu, run.nu, mode="lines+markers", on_map=i))
+    return figure(
+        "μ", "ν", paths, maps, click=("mu", "nu"),
+        notes=["η = ζ = ρ = 0 on the map and at the start; descent may leave that plane. The line is the descent; click to start elsewhere."],
+    )  # fmt: skip
+
+
+def descent(state: Regression, report: Report) -> Panel:
+    """The risk along descent, by the exact dynamics and in mean field."""
+    runs = {method: _descent(state, method) for method in _METHODS}
+    curves = [curve(f"{method} dynamics", run.at, run.risk, role=_METHODS[method]) for method, run in runs.items()]
+    return figure("step", "excess risk", curves)
+
+
+def baselines(state: Regression, report: Report) -> Panel:
+    """Excess risks of other predictors with the true directions as the number of tokens grows."""
+    if state.link != "linear":
+        return figure("tokens L", "excess risk", notes=["The baselines are those of the linear link."])
+    found = []
+    for i, tokens in enumerate(_LENGTHS):
+        report(i / len(_LENGTHS))
+        found.append(_baselines(state.problem().changed(tokens=tokens)))
+    curves = [
+        curve(name.replace("_", " "), _LENGTHS, [each[name] for each in found], mode="lines+markers") for name in _SHOWN
+    ]
+    return figure("tokens L", "excess risk", curves, logarithmic="xy")
+
+
+@functools.lru_cache(64)
+def _baselines(problem: Problem) -> Any:
+    return problem.baselines()
+
+
+def phases(state: Regression, report: Report) -> Panel:
+    """The oracle's exact risk over two parameters, and where the mean-field limit finds the signal."""
+    x_name, y_name = _DIAGRAMS[state.diagram]
+    x, y = _axes(state)
+    parts = []
+    for i in range(0, len(y), 2):
+        report(i / len(y))
+        parts.append(state.problem().phase_diagram(x_name, y_name, x_values=x, y_values=y[i : i + 2]))
+    risk, level = (np.concatenate([getattr(part, name) for part in parts]) for name in ("risk", "level"))
+    return figure(
+        _SYMBOLS[x_name], _SYMBOLS[y_name], maps=[heat_map("oracle's exact risk", x, y, risk, boundary=level)],
+        notes=["The line is c μ = ψ: in the mean-field limit the signal is found on the side where the risk is small."],
+    )  # fmt: skip
+
+
+def _axes(state: Regression) -> tuple[np.ndarray, np.ndarray]:
+    """Of the phase diagram, by name."""
+    ranges = {"alpha": (np.log(2) / state.dim, 0.6), "gamma": (0.1, 0.95), "beta": (0.05, 2.0), "mu": (-0.2, 1.0)}
+    (low, high), (bottom, top) = (ranges[name] for name in _DIAGRAMS[state.diagram])
+    return np.linspace(low, high, _DIAGRAM), np.linspace(bottom, top, _DIAGRAM)
+
+
+def python(state: Regression) -> str:
+    """The code that makes the same numbers."""
+    x_name, y_name = _DIAGRAMS[state.diagram]
+    x, y = (values.tolist() for values in _axes(state))
+    options = f"{state.steps}, start={state.start}, every={state.every}"
+    lines = [
+        "import numpy as np\n\nfrom limitlaw import slr\n",
+        f"p = {call('slr.Problem', **state.settings())}",
+        f"grid = np.linspace(-1, 1, {_GRID})",
+        "exact = p.risk(grid[None, :], grid[:, None])",
+        'mean_field = p.risk(grid[None, :], grid[:, None], method="mean-field")',
+        f"run = p.descent({options})",
+        f'mean_field_run = p.descent({options}, method="mean-field")',
+    ]
+    if state.link == "linear":
+        lines.append(f"baselines = {{L: p.changed(tokens=L).baselines() for L in {_LENGTHS}}}")
+    lines.append(f"diagram = p.phase_diagram({x_name!r}, {y_name!r}, x_values={x}, y_values={y})")
+    return "\n".join(lines) + "\n"

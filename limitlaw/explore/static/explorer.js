@@ -1,0 +1,213 @@
+// The page: its state is the URL; parts of a view are asked for one after the other, and a newer state takes the place of an older one.
+
+import { Form, make } from "./form.js";
+import { Panel } from "./panels.js";
+
+const PAUSE = 120; // ms without a change before a state is asked for
+const PATIENCE = 600; // ms before progress is shown
+const tab = crypto.getRandomValues(new Uint32Array(2)).join("-");
+const $ = (id) => document.getElementById(id);
+
+const page = { views: {}, name: "", form: null, panels: new Map(), logarithmic: new Set(), asking: null, timer: 0 };
+
+async function ask(path, signal) {
+  const response = await fetch(path, { signal, headers: { "x-limitlaw-tab": tab } });
+  const body = await response.json();
+  if (!response.ok) throw Object.assign(new Error(body.message), { field: body.field, status: response.status });
+  return body;
+}
+
+function query() {
+  return new URLSearchParams(page.form.values).toString();
+}
+
+function address() {
+  const log = [...page.logarithmic].join(",");
+  const all = { view: page.name, ...page.form.values, ...(log ? { log } : {}) };
+  return `/?${new URLSearchParams(all)}`;
+}
+
+function read() {
+  const { view, log, access, ...values } = Object.fromEntries(new URLSearchParams(location.search));
+  page.logarithmic = new Set((log ?? "").split(",").filter(Boolean));
+  open(view in page.views ? view : Object.keys(page.views)[0], values);
+}
+
+function open(name, values) {
+  const view = page.views[name];
+  page.name = name;
+  document.title = `${view.title} · limitlaw explore`;
+  $("summary").textContent = view.summary;
+  for (const link of $("views").children) {
+    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  page.form = new Form($("form"), view.controls, later);
+  page.form.values = values;
+  page.panels = new Map(view.parts.map((part) => [part.name, new Panel(part, { logarithmic: page.logarithmic.has(part.name), toggled, clicked })]));
+  $("panels").replaceChildren(...[...page.panels.values()].map((panel) => panel.element));
+  refresh(unknown(view, values));
+}
+
+// names in the URL that no field has: the server refuses them in its own words
+function unknown(view, values) {
+  const known = new Set(view.controls.map((control) => control.name));
+  return Object.fromEntries(Object.entries(values).filter(([name]) => !known.has(name)));
+}
+
+function toggled(name, logarithmic) {
+  if (logarithmic) page.logarithmic.add(name);
+  else page.logarithmic.delete(name);
+  history.replaceState(null, "", address());
+}
+
+function clicked(values) {
+  const { log, ...rest } = { ...page.form.values, ...values };
+  page.form.values = rest;
+  later();
+}
+
+function later() {
+  clearTimeout(page.timer);
+  page.timer = setTimeout(() => {
+    history.replaceState(null, "", address());
+    refresh({});
+  }, PAUSE);
+}
+
+async function refresh(strange) {
+  page.asking?.abort();
+  const asking = (page.asking = new AbortController());
+  const extra = new URLSearchParams(strange).toString();
+  const state = [query(), extra].filter(Boolean).join("&");
+  const panels = [...page.panels.values()];
+  panels.forEach((panel) => panel.wait());
+  const waiting = new Waiting(asking);
+  page.form.blame("", "");
+  try {
+    for (const panel of panels) {
+      waiting.now(panel.part.title);
+      await answer(panel, state, asking);
+    }
+    waiting.end("Up to date");
+  } catch (error) {
+    if (asking === page.asking) waiting.end(asking.signal.aborted ? "Cancelled; change a value to go on" : error.message);
+    else waiting.stop();
+  }
+}
+
+// one part; a refusal that names a field is that of the whole state, any other that of the part
+async function answer(panel, state, asking) {
+  const path = `/api/${page.name}/${panel.part.name}`;
+  try {
+    if (panel.part.sketched && !panel.answer) {
+      await panel.show(await ask(`${path}/sketch?${state}`, asking.signal));
+      panel.wait();
+    }
+    await panel.show(await ask(`${path}?${state}`, asking.signal));
+  } catch (error) {
+    if (asking.signal.aborted) throw error;
+    panel.refuse(error.message);
+    if (error.field === undefined) throw new Error("The server does not answer; start limitlaw explore again and reload");
+    if (!error.field) return;
+    page.form.blame(error.field, error.message);
+    throw new Error("A value cannot be used: see the field marked in red");
+  }
+}
+
+// what is being computed, shown when it takes longer than a moment
+class Waiting {
+  constructor(asking) {
+    this.asking = asking;
+    this.title = "";
+    this.shown = setTimeout(() => this.show(), PATIENCE);
+    $("status-text").textContent = "Computing";
+  }
+
+  now(title) {
+    this.title = title;
+  }
+
+  show() {
+    $("progress").removeAttribute("value");
+    $("progress").hidden = $("cancel").hidden = false;
+    $("cancel").onclick = () => this.asking.abort();
+    this.poll = setInterval(() => this.look(), 400);
+  }
+
+  async look() {
+    $("status-text").textContent = `Computing: ${this.title.toLowerCase()}`;
+    try {
+      const { done } = await ask("/api/progress", this.asking.signal);
+      if (done) $("progress").value = done;
+      else $("progress").removeAttribute("value");
+    } catch {
+      clearInterval(this.poll);
+    }
+  }
+
+  stop() {
+    clearTimeout(this.shown);
+    clearInterval(this.poll);
+  }
+
+  end(text) {
+    this.stop();
+    $("progress").hidden = $("cancel").hidden = true;
+    $("status-text").textContent = text;
+  }
+}
+
+async function copyPython() {
+  try {
+    const { code } = await ask(`/api/${page.name}/python?${query()}`);
+    $("code-text").textContent = code;
+    $("code").showModal();
+    await copy(code, "Python code");
+  } catch (error) {
+    $("status-text").textContent = error.message;
+  }
+}
+
+// browsers copy only where they trust the page; the dialog and the address bar show the text in any case
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    $("status-text").textContent = `${what} copied`;
+  } catch {
+    $("status-text").textContent = `${what} is shown, but the browser does not let it be copied`;
+  }
+}
+
+function addView([name, view]) {
+  const link = make("a", { href: `/?view=${name}`, textContent: view.title });
+  link.dataset.view = name;
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    history.pushState(null, "", link.href);
+    read();
+  });
+  return link;
+}
+
+async function start() {
+  try {
+    page.views = await ask("/api/views");
+  } catch (error) {
+    $("status-text").textContent = error.message;
+    return;
+  }
+  $("views").replaceChildren(...Object.entries(page.views).map(addView));
+  $("copy-python").addEventListener("click", copyPython);
+  $("copy-link").addEventListener("click", () => copy(location.href, "Link"));
+  $("reset").addEventListener("click", () => {
+    history.pushState(null, "", `/?view=${page.name}`);
+    read();
+  });
+  $("form").addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("popstate", read);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => page.panels.forEach((panel) => panel.draw()));
+  read();
+}
+
+start();
