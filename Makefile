@@ -31,9 +31,8 @@ $(VENV)/.installed-torch: $(VENV)/.installed
 	touch $@
 
 # what needs a browser is skipped where there is none, and says so
-# jaxlib has crashed while it wrote one of thousands of programs to its cache, so the long suite does without
 test-full: $(VENV)/.installed-torch $(VENV)/.installed-docs
-	JAX_ENABLE_COMPILATION_CACHE=false $(BIN)/pytest -n 2 -m full
+	$(BIN)/pytest -n 2 -m full
 
 bench: $(VENV)/.installed-torch
 	$(BIN)/python benchmarks/gram_against_dense.py

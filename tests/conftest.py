@@ -15,12 +15,21 @@ for _name, _value in {
 
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
+import pytest  # noqa: E402
+
+from limitlaw.numerics import release_compiled  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # Statistical property tests must not search for small p-values: the same examples on every run.
 hypothesis.settings.register_profile("limitlaw", derandomize=True, deadline=None, print_blob=False)
 hypothesis.settings.load_profile("limitlaw")
+
+
+@pytest.fixture(autouse=True)
+def few_compiled_programs():
+    """A long suite compiles more than a process can hold."""
+    release_compiled()
 
 
 def pytest_unconfigure():

@@ -15,7 +15,7 @@ from ._blocks import (
     seed_key as seed_key,
 )
 from ._chi import chi_square_mean as chi_square_mean
-from ._compiled import keep_compiled as keep_compiled
+from ._compiled import keep_compiled as keep_compiled, release_compiled as release_compiled
 from ._estimate import Estimate as Estimate
 from ._expectation import (
     gaussian_axis as gaussian_axis,

@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from ._compiled import release_compiled
+
 DEFAULT_MEMORY = 2**30  # bytes
 _PATIENCE = 1.0  # seconds before a progress bar appears on a terminal
 
@@ -75,6 +77,7 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
         >>> bool((ten[:6] == draw_blocks(normals, samples=6, seed=0)).all())
         True
     """
+    release_compiled()
     key = seed_key(seed)
     with jax.enable_x64(False):
         shape = jax.eval_shape(block.draw, key)

@@ -43,4 +43,4 @@ def test_degrees_of_freedom_run_along_leading_axes():
     z = jax.random.normal(jax.random.key(0), (3, 50))
     together = chi_square_mean(z, jnp.asarray([5.0, 4.0, -1.0]))
     for row, dof in enumerate([5.0, 4.0, -1.0]):
-        assert np.allclose(together[row], chi_square_mean(z[row], dof), rtol=1e-6)
+        assert np.allclose(together[row], chi_square_mean(z[row], dof), rtol=3e-6)  # cube roots are rounded to 1e-6

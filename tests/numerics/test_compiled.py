@@ -1,0 +1,32 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MANY_PROGRAMS = """
+import mmap
+import jax
+import jax.numpy as jnp
+from limitlaw.numerics import Block, draw_blocks
+
+allowed = int(open("/proc/sys/vm/max_map_count").read())
+held = []
+while sum(1 for _ in open("/proc/self/maps")) < allowed - 2000:
+    for _ in range(250):  # neighbours of different protection are maps of their own
+        held += mmap.mmap(-1, 4096, prot=mmap.PROT_READ), mmap.mmap(-1, 4096)
+
+programs = []
+for i in range(250):
+    program = jax.jit(lambda key, i=i: jnp.sin(i * jax.random.uniform(key, (4,))))
+    draw_blocks(Block(program, size=4, memory=64), samples=4, seed=0)
+    programs.append(program)
+print("alive")
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not Path("/proc/sys/vm/max_map_count").exists(), reason="memory maps are counted on Linux alone")
+def test_a_process_near_its_limit_of_memory_maps_survives_more_programs_than_it_can_hold():
+    done = subprocess.run([sys.executable, "-c", MANY_PROGRAMS], capture_output=True, text=True)
+    assert done.stdout == "alive\n", done.stderr[-300:]
