@@ -15,6 +15,9 @@ from . import __version__, _explore_cli, _inspect_cli, _slr_cli, _sweep_cli
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(_slr_cli.app, name="slr")
 
+# imported when a first picture is drawn; in each of the computing processes, unless they are forked with it
+_DRAWING = ("xarray", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf")
+
 
 def _show_version(asked: bool) -> None:
     if asked:
@@ -61,7 +64,7 @@ def reproduce(
 
     collect_rarely()
     if workers != 1 and cluster is None:
-        prepare_processes("limitlaw.figures")
+        prepare_processes("limitlaw.figures", *_DRAWING)
 
     from rich.console import Console
 

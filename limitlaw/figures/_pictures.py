@@ -1,6 +1,7 @@
 """The pictures of a figure as a task: drawn wherever tasks are computed, and kept under all that they depend on."""
 
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ KINDS = ("pdf", "png")
 """The formats in which every figure is drawn."""
 
 
+@cache
 def pictures(figure: Figure, settings: Settings) -> Task:
     """The task that draws a figure."""
     return Task(

@@ -1,6 +1,7 @@
 """Networks as plain data: what JSON and TOML can hold."""
 
 import difflib
+import functools
 import inspect
 from collections.abc import Mapping
 from math import inf, isinf
@@ -84,6 +85,7 @@ def _plain_part(part: Described) -> Plain:
     return {"kind": type(part).__name__} | {name: v for name, v in values.items() if v != defaults[name]}
 
 
+@functools.cache
 def _parameters(kind: type[Described]) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(kind).parameters
 

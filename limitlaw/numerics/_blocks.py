@@ -79,30 +79,28 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
     """
     release_compiled()
     key = seed_key(seed)
-    with jax.enable_x64(False):
-        shape = jax.eval_shape(block.draw, key)
-    per_draw = int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
-    needed = samples * per_draw + block.memory
-    if needed > max_memory:
+    blocks = -(-samples // block.size)
+    kept = samples * _bytes_a_draw(block, key) if blocks > 1 else 0  # one block holds its draws itself
+    if kept + block.memory > max_memory:
         raise ValueError(
-            f"samples={samples}: the draws take {bytes_in_words(samples * per_draw)} and computing a block of {block.size} takes "
+            f"samples={samples}: the draws take {bytes_in_words(kept)} and computing a block of {block.size} takes "
             f"{bytes_in_words(block.memory)}, more than max_memory={max_memory} ({bytes_in_words(max_memory)}). "
             f"Draw fewer samples at a time, or raise max_memory."
         )
-    blocks = -(-samples // block.size)
-    threads = min(
-        1 if block.alone else available_cores(), blocks, (max_memory - samples * per_draw) // max(block.memory, 1)
-    )
-    out = np.empty((samples, *shape.shape[1:]), shape.dtype)
+    threads = min(1 if block.alone else available_cores(), blocks, (max_memory - kept) // max(block.memory, 1))
     devices = jax.local_devices()
+    out = np.empty(0)
 
     def compute(i: int) -> None:
+        nonlocal out
         start = i * block.size
         with jax.enable_x64(False):  # draws are float32, and the same, whatever the caller's setting
             own = jax.random.fold_in(key, i)
             if len(devices) > 1:  # what is computed from it stays where it is
                 own = jax.device_put(own, jax.sharding.SingleDeviceSharding(devices[i % len(devices)]))
             draws = np.asarray(block.draw(own))
+        if i == 0:  # it runs first, alone
+            out = np.empty((samples, *draws.shape[1:]), draws.dtype)
         out[start : start + block.size] = draws[: samples - start]
 
     progress = _Progress(blocks)
@@ -112,6 +110,12 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
     finally:
         progress.close()
     return out
+
+
+def _bytes_a_draw(block: Block, key: PRNGKeyArray) -> int:
+    with jax.enable_x64(False):
+        shape = jax.eval_shape(block.draw, key)
+    return int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
 
 
 def available_cores() -> int:

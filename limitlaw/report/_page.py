@@ -93,11 +93,24 @@ _PAPERS = (
 
 
 @dataclass(frozen=True)
+class Words:
+    """What is said about a figure, without the data behind it."""
+
+    finding: str
+    table: Table
+    setup: str
+
+    @classmethod
+    def of(cls, figure: Figure, data: Any) -> "Words":
+        return cls(figure.finding(data), figure.table(data), figure.setup(data))
+
+
+@dataclass(frozen=True)
 class Section:
-    """A figure with its data, its picture (PNG), and the seconds of work behind it."""
+    """A figure with what is said about it, its picture (PNG), and the seconds of work behind it."""
 
     figure: Figure
-    data: Any
+    words: Words
     picture: bytes
     seconds: float
 
@@ -150,12 +163,12 @@ Figures: {links}.</p>
 
 
 def _section(section: Section, paper: _Paper, settings: Settings, made: Provenance) -> str:
-    figure = section.figure
+    figure, words = section.figure, section.words
     picture = base64.b64encode(section.picture).decode()
     return f"""<h2 id="{figure.name}">{escape(figure.title)}</h2>
 <img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">
 <p><strong>{paper.claimant}:</strong> {escape(figure.claim)}</p>
-<p><strong>We find:</strong> {escape(figure.finding(section.data))}</p>
-{html_table(figure.table(section.data))}
-<p class="small">{escape(figure.setup(section.data))} Seed {settings.seed}; {section.seconds:.1f} s of work; limitlaw {escape(made.versions["limitlaw"])}, commit {escape(made.commit)}.
+<p><strong>We find:</strong> {escape(words.finding)}</p>
+{html_table(words.table)}
+<p class="small">{escape(words.setup)} Seed {settings.seed}; {section.seconds:.1f} s of work; limitlaw {escape(made.versions["limitlaw"])}, commit {escape(made.commit)}.
 Data: data/{figure.name}.zarr, data/{figure.name}.csv.</p>"""

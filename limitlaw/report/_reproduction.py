@@ -13,7 +13,7 @@ from typing import Any
 from ..figures import FIGURES, KINDS, Figure, Settings, Table, pictures
 from ..runs import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
 from ._costs import costs
-from ._page import Section, page
+from ._page import Section, Words, page
 from ._provenance import Provenance
 
 
@@ -32,7 +32,7 @@ class Reproduction:
     workers: int = 1
     written: list[Path] = field(default_factory=list, init=False)
     costs: Table | None = field(default=None, init=False)
-    _last: tuple[str, Any] | None = field(default=None, init=False)
+    _words: dict[str, Words] = field(default_factory=dict, init=False)
 
     def run(
         self,
@@ -109,12 +109,12 @@ class Reproduction:
         if record.holds():
             return False
         folder.mkdir(exist_ok=True)
-        data = self._dataset(figure, store).assign_attrs(
-            figure=figure.name, title=figure.title, seed=self.settings.seed, code=code_version()
-        )
+        data = figure.dataset(self.settings, store.load)
+        self._words[figure.name] = Words.of(figure, data)
+        data = data.assign_attrs(figure=figure.name, title=figure.title, seed=self.settings.seed, code=code_version())
         with replacing(paths[0]) as part:
             _write_zarr(data, part)
-        table = figure.table(data)
+        table = self._words[figure.name].table
         with replacing(paths[1]) as part, open(part, "w", newline="") as file:
             csv.writer(file).writerows([table.header, *table.rows])
         record.write()
@@ -142,9 +142,9 @@ class Reproduction:
             if not Record(store, f"picture-{figure.name}", self._key(figure), [picture]).holds(exactly=False):
                 continue
             tasks = with_needs(figure.tasks(self.settings))
-            data = self._dataset(figure, store)
+            words = self._words.get(figure.name) or Words.of(figure, figure.dataset(self.settings, store.load))
             work = sum(store.seconds(task) for task in tasks)
-            sections.append(Section(figure, data, picture.read_bytes(), work))
+            sections.append(Section(figure, words, picture.read_bytes(), work))
         missing = set(self.names) - {section.figure.name for section in sections}
         if missing:
             raise StoreError(
@@ -156,12 +156,6 @@ class Reproduction:
         with replacing(path) as part:
             part.write_text(page(sections, self.settings, Provenance.here(), seconds, self.costs), encoding="utf-8")
         self.written.append(path)
-
-    def _dataset(self, figure: Figure, store: Store) -> Any:
-        """The data of a figure; those of the last one are kept at hand."""
-        if self._last is None or self._last[0] != figure.name:
-            self._last = figure.name, figure.dataset(self.settings, store.load)
-        return self._last[1]
 
     def _key(self, figure: Figure) -> str:
         """All that the data and the look of a figure depend on."""

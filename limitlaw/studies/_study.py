@@ -8,7 +8,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -302,7 +302,7 @@ class Study:
     def _limit(self, settings: Plain, target: str) -> Task:
         network = toward(target, **settings)
         what = {"network": network, "samples": _LIMIT_SAMPLES * self.samples, "token": self.token}
-        return Task(f"limit of {from_plain(network)}", _measure.limit, what, cost=0.5)
+        return Task(_name_of_limit(json.dumps(network, sort_keys=True)), _measure.limit, what, cost=0.5)
 
     def _seed(self, settings: Plain, trial: int) -> int:
         """A seed of its own for every network, width and trial."""
@@ -374,6 +374,12 @@ class Study:
         if both == ["problem"] and "dim" not in of:
             of = {"dim": given["axes"]["dim"][0], **of}
         return cls(of, **given)
+
+
+@cache
+def _name_of_limit(network: str) -> str:
+    """For people, of a network as JSON: many points and measures have the same."""
+    return f"limit of {from_plain(json.loads(network))}"
 
 
 def _target(measure: str) -> str:
