@@ -163,7 +163,8 @@ def test_moments_and_entropy_are_integrals_of_the_density(name):
     assert law.moment(4) == pytest.approx(weights @ (f * x**4), rel=1e-5)
     assert law.moment(4, "standardized") == pytest.approx(law.kurtosis() + 3, rel=1e-9)
     assert law.moment(2, "central") == pytest.approx(law.var(), rel=1e-12)
-    assert (law.mean(), law.skewness(), law.moment(3), law.moment(0)) == (0, 0, 0, 1)
+    assert (law.mean(), law.skewness(), law.moment(3)) == (0, 0, 0)
+    assert law.moment(0) == pytest.approx(1, rel=1e-14)
     density = np.exp(twin.logpdf(x))
     assert law.entropy() == pytest.approx(-weights @ (density * twin.logpdf(x)), abs=1e-6)
     for moment in (law.var(), law.kurtosis(), law.entropy()):

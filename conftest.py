@@ -1,5 +1,9 @@
+"""Of all tests, and of the examples in docstrings and pages."""
+
 import os
 import shutil
+import signal
+import sys
 import tempfile
 
 _compiled = os.path.join(tempfile.gettempdir(), f"limitlaw-tests-{os.getpid()}")
@@ -26,10 +30,23 @@ hypothesis.settings.register_profile("limitlaw", derandomize=True, deadline=None
 hypothesis.settings.load_profile("limitlaw")
 
 
+# Started in the background, a shell's commands ignore interrupts, and so would what tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(autouse=True)
 def few_compiled_programs():
     """A long suite compiles more than a process can hold."""
     release_compiled()
+
+
+@pytest.fixture(autouse=True)
+def no_pictures_of_others():
+    """What draws on the current axes must not find those of another test."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_unconfigure():
