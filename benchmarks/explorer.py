@@ -1,6 +1,10 @@
 """The explorer: first picture, answers, throughput, memory. `python benchmarks/explorer.py`.
 
 Prints a Markdown table: what was measured, beside what was asked for. The first picture needs Chromium and playwright; it is left out without them.
+Its time is from opening the page in a new browser until the curves are seen, and until plotly, which then is there, has drawn them.
+
+Memory beyond jax is the resident memory of the server less that of a Python process that has imported jax and run one compiled program. It is
+looked at after every answer, and the most of it is told.
 """
 
 import os
@@ -15,10 +19,16 @@ from contextlib import contextmanager
 import httpx2
 from machine import heading
 
-JAX_ALONE = "import jax; jax.numpy.ones(3).block_until_ready(); print(open('/proc/self/status').read())"
+JAX_ALONE = "import jax; jax.jit(lambda x: 2 * x)(1.0).block_until_ready(); print(open('/proc/self/status').read())"
 PARTS = ("density", "mixing", "comparison", "scores", "convergence")
 SAME_KIND = [{"width": "91"}, {"width": "512"}, {"query_std": "1.7"}, {"width": "inf"}, {"value_std": "0.5"}]
 OTHER_KIND = [{"tokens": "3"}, {"heads": "8"}, {"mask": "causal"}, {"inputs": "gaussian", "rho": "0.3"}]
+NOTING = """
+  const note = (name, what) => document.querySelector(`#panel-density ${what}`) && requestAnimationFrame((at) => (window[name] ??= at));
+  new MutationObserver(() => { note("seen", "svg :is(polyline, .js-line)"); note("drawn", ".scatterlayer"); })
+    .observe(document, { childList: true, subtree: true });
+"""  # when the frame is painted that first has them: a page that is busy cannot be asked
+DEEP = [{"width": "384"}, {"depth": "7"}, {"query_std": "1.5"}, {"rho": "0.2"}]
 CACHED = 500
 
 
@@ -39,64 +49,88 @@ def resident(status):
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1000
 
 
-def memory_beyond_jax(pid):
-    alone = subprocess.run([sys.executable, "-c", JAX_ALONE], capture_output=True, text=True, check=True).stdout
-    with open(f"/proc/{pid}/status") as status:
-        return resident(status.read()) - resident(alone)
+class Memory:
+    """What a process holds beyond jax, in MB: the most of it that was seen."""
+
+    def __init__(self, pid):
+        alone = subprocess.run([sys.executable, "-c", JAX_ALONE], capture_output=True, text=True, check=True).stdout
+        self.status, self.alone, self.most = f"/proc/{pid}/status", resident(alone), 0.0
+
+    def look(self):
+        with open(self.status) as status:
+            self.most = max(self.most, resident(status.read()) - self.alone)
 
 
 def first_picture(address):
-    """Seconds from opening the page to the first curves; None without a browser."""
+    """Seconds from opening the page until curves are seen, and until they are drawn by plotly; None without a browser."""
     chromium = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        return None
+        return None, None
     if chromium is None:
-        return None
+        return None, None
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
-        start = time.perf_counter()
+        page.add_init_script(NOTING)
         page.goto(address)
         page.wait_for_selector("#panel-density .scatterlayer", timeout=60_000)
-        took = time.perf_counter() - start
+        times = page.evaluate("() => new Promise((resolve) => requestAnimationFrame(() => resolve([seen, drawn])))")
         browser.close()
-    return took
+    return [time / 1000 for time in times]
 
 
-def seconds(client, part, query):
+def seconds(client, memory, path, query):
     start = time.perf_counter()
-    client.get(f"/api/layer/{part}", params=query).raise_for_status()
-    return time.perf_counter() - start
+    client.get(f"/api/{path}", params=query).raise_for_status()
+    took = time.perf_counter() - start
+    memory.look()
+    return took
 
 
 def rows():
     with tempfile.TemporaryDirectory() as cache:
         with server(cache) as (running, address):
-            yield "first picture, nothing compiled, s", first_picture(address), 2.0
+            memory = Memory(running.pid)
+            yield from pictures("nothing compiled", address)
             with httpx2.Client(base_url=address, timeout=600) as client:
                 for part in PARTS:
-                    seconds(client, part, {})
-                for part in PARTS:
-                    took = [seconds(client, part, query) for query in SAME_KIND]
-                    yield f"new values, {part}, slowest of {len(took)}, s", max(took), 1.5
-                took = [seconds(client, "density", query) for query in OTHER_KIND]
+                    seconds(client, memory, f"layer/{part}", {})
+                slowest = dict.fromkeys(PARTS, 0.0)
+                for query in SAME_KIND:  # as the page asks: part after part of one state
+                    for part in PARTS:
+                        slowest[part] = max(slowest[part], seconds(client, memory, f"layer/{part}", query))
+                for part, took in slowest.items():
+                    yield f"new values, {part}, slowest of {len(SAME_KIND)}, s", took, 1.5
+                took = [seconds(client, memory, "layer/density", query) for query in OTHER_KIND]
                 yield f"another kind of network, density, slowest of {len(took)}, s", max(took), None
-                yield "cached answer, slowest part, s", max(seconds(client, part, {}) for part in PARTS), 0.3
+                took = [seconds(client, memory, f"layer/{part}", {}) for part in PARTS]
+                yield "cached answer, slowest part, s", max(took), 0.3
                 os.sched_setaffinity(running.pid, {min(os.sched_getaffinity(0))})
                 start = time.perf_counter()
                 for _ in range(CACHED):
                     client.get("/api/layer/density").raise_for_status()
                 yield "cached laws, requests a second, one core", CACHED / (time.perf_counter() - start), 50
-            yield "memory beyond jax, all of this compiled and asked, MB", memory_beyond_jax(running.pid), 150
+            yield "memory beyond jax, layers, most after any of these answers, MB", memory.most, 150
         with server(cache) as (running, address):
-            yield "first picture, second start, s", first_picture(address), 2.0
-            yield "first picture, server warm, s", first_picture(address), 2.0
+            memory = Memory(running.pid)
+            yield from pictures("second start", address)
+            yield from pictures("server warm", address)
             with httpx2.Client(base_url=address, timeout=600) as client:
                 for part in PARTS:
-                    seconds(client, part, {})
-            yield "memory beyond jax, second start, MB", memory_beyond_jax(running.pid), 150
+                    seconds(client, memory, f"layer/{part}", {})
+                yield "memory beyond jax, layers, second start, MB", memory.most, 150
+                yield "depth, first network of a kind, compiled, s", seconds(client, memory, "depth/variance", {}), None
+                took = [seconds(client, memory, "depth/variance", query) for query in DEEP]
+                yield f"depth, new values, slowest of {len(took)}, s", max(took), 1.5
+            yield "memory beyond jax, layers and depth, most after any answer, MB", memory.most, 150
+
+
+def pictures(when, address):
+    seen, drawn = first_picture(address)
+    yield f"first picture, {when}, s", seen, 2.0
+    yield f"first picture, {when}, drawn by plotly, s", drawn, None
 
 
 if __name__ == "__main__":

@@ -28,8 +28,11 @@ def explore(
 
 def _serve(listening: socket.socket, host: str, open_: bool) -> None:
     try:
+        import jax
         import uvicorn
+        from threadpoolctl import threadpool_limits
 
+        from .explore._memory import Room, few_arenas
         from .explore._server import create_app, plotly_script
 
         plotly_script()
@@ -37,6 +40,9 @@ def _serve(listening: socket.socket, host: str, open_: bool) -> None:
         raise RuntimeError(f"{error.name}: is not installed; run pip install 'limitlaw[explore]'.") from None
     from .numerics import keep_compiled
 
+    few_arenas()
+    jax.config.update("jax_traceback_in_locations_limit", 0)  # every program would carry where it was written
+    threadpool_limits(1)  # products here are small, and threads that wait for a core of the browser's make them slow
     keep_compiled(_cache_folder())
     token = None if host in _LOOPBACK else secrets.token_urlsafe(16)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
@@ -45,7 +51,8 @@ def _serve(listening: socket.socket, host: str, open_: bool) -> None:
     if open_:
         # it waits at the socket until the server is up, and some browsers return only when they are closed
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    config = uvicorn.Config(create_app(token, warm=True), log_level="warning", access_log=False, server_header=False)
+    app = create_app(token, warm=True, room=Room())
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     uvicorn.Server(config).run(sockets=[listening])
 
 

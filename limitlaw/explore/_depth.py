@@ -56,14 +56,16 @@ class Depth(State):
     mask: str = control("none", "Mask", "choice", choices=("none", "causal"), group="Block", only=_OWN)
     query_std: float = control(1.0, "Query std", "number", low=0.0, high=10.0, group="Block", only=_OWN)
     rho: float = control(0.0, "Correlation ρ", "number", low=0.0, high=1.0, group="Block", only=_OWN)
-    block: int = control(
-        48,
+    block: int | str = control(
+        "last",
         "Law after block",
         "count",
         low=0,
         high=48,
+        choices=("last",),
         group="Seen",
-        hint="0 is the input, and what is beyond the last is the last. Or click into a figure.",
+        parts=("law",),
+        hint="A number (0 is the input), or last. Or drag the line in a figure.",
     )
 
     def check(self) -> None:
@@ -71,7 +73,8 @@ class Depth(State):
         self.draws()
 
     def field_of(self, argument: str) -> str:
-        return super().field_of({"K": "rho", "hidden_size": "width", "n_embd": "width"}.get(argument, argument))
+        of_width = ("hidden_size", "n_embd", "num_attention_heads", "n_head")
+        return super().field_of({"K": "rho", **dict.fromkeys(of_width, "width")}.get(argument, argument))
 
     def network(self) -> Network:
         """The network that the fields describe."""
@@ -85,7 +88,7 @@ class Depth(State):
     @property
     def seen_block(self) -> int:
         """The block whose law is shown."""
-        return min(self.block, self.depth)
+        return self.depth if isinstance(self.block, str) else min(self.block, self.depth)
 
     @property
     def subject(self) -> Subject:
@@ -113,7 +116,7 @@ class Depth(State):
         return min(_MOST_DRAWS, affordable)
 
 
-@functools.lru_cache(8)
+@functools.lru_cache(4)
 def _trajectory(state: Depth, width: int | float) -> Trajectory:
     return state.network().trajectory(state.draws(), width=width)
 
@@ -127,9 +130,9 @@ def _along(observable: str, label: str) -> Any:
     def part(state: Depth, report: Report) -> Panel:
         runs = {"finite": _drawn(state)}
         report(0.5)
-        if state.model == "own" and not isinf(state.width):
+        if not isinf(state.width):
             runs["limit"] = _trajectory(replace(state, block=0), inf)
-        names = {"finite": f"width {state.width}", "limit": "infinite width"}
+        names = {"finite": _width_in_words(state, state.width), "limit": _width_in_words(state, inf)}
         curves = []
         for role, run in runs.items():
             value, error = run.summary()[observable]
@@ -139,10 +142,17 @@ def _along(observable: str, label: str) -> Any:
             label,
             curves,
             click=("block",),
+            marker="block",
             notes=[f"Bands are two standard errors of {state.draws()} networks."],
         )
 
     return part
+
+
+def _width_in_words(state: Depth, width: int | float) -> str:
+    if not isinf(width):
+        return f"width {width}"
+    return "infinite width" if state.model == "own" else "infinite width, same scales"
 
 
 variance = _along("variance", "variance of the last token")
@@ -165,8 +175,14 @@ def law(state: Depth, report: Report) -> Panel:
 
 def remarks(state: Depth, report: Report) -> Panel:
     """What stands out, in words."""
-    sentences = observations(_drawn(state), state.network())
-    return figure("", "", notes=sentences or ["Nothing stands out."])
+    net = state.network()
+    sentences = observations(_drawn(state), net) or ["Nothing stands out."]
+    if state.model != "own":
+        sentences.append(
+            f"Infinite width is taken with the scales that the weights have at width {net.width}: "
+            f"at their fixed standard deviation there is no limit."
+        )
+    return figure("", "", notes=sentences)
 
 
 def python(state: Depth) -> str:
@@ -178,6 +194,8 @@ def python(state: Depth) -> str:
         f"t = {call('net.trajectory', samples=state.draws(), width=state.width)}",
         "print(t)",
     ]
+    if not isinf(state.width):
+        lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf)}")
     lines.append(f"law = t.law({state.seen_block}, -1)")
     return "\n".join(lines) + "\n"
 

@@ -7,9 +7,13 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from ..numerics import release_compiled
+from ._memory import Room
+
 Report = Callable[[float], None]
 """Called with the fraction that is done; raises `Cancelled` when nobody waits."""
 
+_REMEMBERED = 4 * 10**6  # bytes of answers
 _ATTENTION = 0.05  # seconds between looks at whether somebody still waits
 
 
@@ -32,10 +36,12 @@ class Job:
 
 
 class Jobs:
-    """Answers by key: known ones at once, others in turn on one thread, which leaves the other cores to the library."""
+    """Answers by key: known ones, up to so many bytes, at once; others in turn on one thread, which leaves the other cores to the library."""
 
-    def __init__(self, remembered: int = 512) -> None:
+    def __init__(self, remembered: int = _REMEMBERED, room: Room | None = None) -> None:
         self._remembered = remembered
+        self._room = room
+        self._held = 0
         self._known: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "limitlaw-explore")
@@ -65,11 +71,7 @@ class Jobs:
         if tab:
             self._waiting[tab] = job
 
-        def work() -> bytes:
-            job.report(0.0)
-            return self.known(key) or self._remember(key, make(job.report))
-
-        future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        future = asyncio.get_running_loop().run_in_executor(self._thread, self._compute, key, make, job.report)
         try:
             while not future.done():
                 await asyncio.wait([future], timeout=_ATTENTION)
@@ -80,16 +82,29 @@ class Jobs:
             if self._waiting.get(tab) is job:
                 del self._waiting[tab]
 
-    def _remember(self, key: str, body: bytes) -> bytes:
+    def _compute(self, key: str, make: Callable[[Report], bytes], report: Report) -> bytes:
+        report(0.0)
+        if (known := self.known(key)) is not None:  # somebody else asked for it meanwhile
+            return known
+        release_compiled()
+        try:
+            body = make(report)
+        finally:
+            if self._room is not None:
+                self._room.tidy()
+        self._remember(key, body)
+        return body
+
+    def _remember(self, key: str, body: bytes) -> None:
         with self._lock:
             self._known[key] = body
-            while len(self._known) > self._remembered:
-                self._known.popitem(last=False)
-        return body
+            self._held += len(body)
+            while self._held > self._remembered:
+                self._held -= len(self._known.popitem(last=False)[1])
 
     def prepare(self, key: str, make: Callable[[Report], bytes]) -> None:
         """Compute an answer before it is asked for."""
-        self._thread.submit(lambda: self._remember(key, make(lambda done: None)))
+        self._thread.submit(self._compute, key, make, lambda done: None)
 
     def close(self) -> None:
         """Drop what has not begun; what runs ends at its next step."""

@@ -65,13 +65,17 @@ class Layer(State):
         group="Layer",
         hint="Scores are divided by √d (sqrt) or d (linear).",
     )
-    mask: str = control("none", "Mask", "choice", choices=("none", "causal"), group="Layer")
+    mask: str = control("none", "Mask", "choice", choices=("none", "causal", "own"), group="Layer")
+    own_mask: str = control(
+        "", "Own mask", "text", group="Layer", only=("mask", ("own",)),
+        hint="For each query a row, with 1 for the keys that it sees and 0 for others: 1 0; 1 1",
+    )  # fmt: skip
     query_std: float = control(1.0, "Query std", "number", low=0.0, high=10.0, group="Standard deviations")
     key_std: float = control(1.0, "Key std", "number", low=0.0, high=10.0, group="Standard deviations")
     value_std: float = control(1.0, "Value std", "number", low=0.0, high=10.0, group="Standard deviations")
     out_std: float = control(1.0, "Output std", "number", low=0.0, high=10.0, group="Standard deviations")
     token: int = control(0, "Token (query)", "count", low=0, high=_MOST_TOKENS - 1, group="Seen")
-    key: int = control(0, "Key (of score)", "count", low=0, high=_MOST_TOKENS - 1, group="Seen")
+    key: int = control(0, "Key (of score)", "count", low=0, high=_MOST_TOKENS - 1, group="Seen", parts=("scores",))
 
     def check(self) -> None:
         net = self.network()
@@ -84,7 +88,8 @@ class Layer(State):
         self.draws(self.width)
 
     def field_of(self, argument: str) -> str:
-        return super().field_of(("gram" if self.gram else "rho") if argument == "K" else argument)
+        fields = {"K": "gram" if self.gram else "rho", "mask": "own_mask" if self.mask == "own" else "mask"}
+        return super().field_of(fields.get(argument, argument))
 
     def network(self) -> Network:
         """The network that the fields describe."""
@@ -95,9 +100,19 @@ class Layer(State):
         as_wide = self.head_dim == "width" or (self.head_dim == "split" and isinf(heads))
         return Attention(
             heads, head_dim=None if as_wide else self.head_dim, scale=self.scale,
-            mask=None if self.mask == "none" else self.mask, query_std=self.query_std, key_std=self.key_std,
+            mask=self._mask(), query_std=self.query_std, key_std=self.key_std,
             value_std=self.value_std, out_std=self.out_std,
         )  # fmt: skip
+
+    def _mask(self) -> str | list[list[bool]] | None:
+        if self.mask != "own":
+            return None if self.mask == "none" else self.mask
+        rows = self._square("own_mask", "1 0; 1 1")
+        if any(entry not in (0, 1) for row in rows for entry in row):
+            raise FieldError(
+                "own_mask", f"own_mask={self.own_mask[:60]!r}: has an entry other than 0 and 1; use these."
+            )
+        return [[bool(entry) for entry in row] for row in rows]
 
     def _inputs(self) -> Any:
         if self.inputs == "paper":
@@ -108,17 +123,20 @@ class Layer(State):
         if not self.gram:
             rho = self.rho
             return [[1.0 if i == j else rho for j in range(self.tokens)] for i in range(self.tokens)]
-        example = "write rows of numbers with ; between them, such as 1 0.5; 0.5 1"
+        return self._square("gram", "1 0.5; 0.5 1")
+
+    def _square(self, name: str, example: str) -> list[list[float]]:
+        """The matrix that the text of a field means."""
+        text = getattr(self, name)
+        remedy = f"write rows of numbers with ; between them, such as {example}"
         try:
-            rows = matrix(self.gram)
+            rows = matrix(text)
         except ValueError:
-            raise FieldError(
-                "gram", f"gram={self.gram[:60]!r}: has an entry that is not a number; {example}."
-            ) from None
+            raise FieldError(name, f"{name}={text[:60]!r}: has an entry that is not a number; {remedy}.") from None
         if len({len(row) for row in rows} | {len(rows)}) > 1:
-            raise FieldError("gram", f"gram={self.gram[:60]!r}: is not square; {example}.")
+            raise FieldError(name, f"{name}={text[:60]!r}: is not square; {remedy}.")
         if len(rows) > _MOST_TOKENS:
-            raise FieldError("gram", f"gram: has {len(rows)} rows; give at most {_MOST_TOKENS}.")
+            raise FieldError(name, f"{name}: has {len(rows)} rows; give at most {_MOST_TOKENS}.")
         return rows
 
     def draws(self, width: int | float, most: int = _MOST_DRAWS) -> int:
@@ -156,21 +174,27 @@ class _Laws:
 _NAMES = {"limit": "limit", "heads": "infinite heads", "gaussian": "Gaussian, same variance"}
 
 
-@functools.lru_cache(16)
+@functools.lru_cache(1)
 def _laws(state: Layer) -> _Laws:
-    limits = _limits(state)
+    limits = _limits_of(state)
     if isinf(state.width):
         return limits
     finite = state.network().law(width=state.width, **_options(state))
     return replace(limits, finite=finite, gaussian=Gaussian(var=finite.var()))
 
 
-@functools.lru_cache(16)
-def _limits(state: Layer) -> _Laws:
+def _limits_of(state: Layer) -> _Laws:
+    """Another width has the same ones."""
+    return _limits(replace(state, width=inf, key=0), state.draws(state.width))
+
+
+@functools.lru_cache(2)
+def _limits(state: Layer, samples: int) -> _Laws:
     """Without the finite width: nothing is drawn, and nothing compiled."""
     net = state.network()
-    limit = net.law(width=inf, **_options(state))
-    heads = None if isinf(state.heads) else Network(net.inputs, state.attention(inf)).law(**_options(state))
+    options: dict[str, Any] = {"token": state.token, "samples": samples}
+    limit = net.law(width=inf, **options)
+    heads = None if isinf(state.heads) else Network(net.inputs, state.attention(inf)).law(**options)
     return _Laws(None, limit, heads, Gaussian(var=limit.var()))
 
 
@@ -189,7 +213,7 @@ def density(state: Layer, report: Report) -> Panel:
 
 def sketch(state: Layer, report: Report) -> Panel:
     """The densities of the limits, which come at once."""
-    return _densities(_limits(state))
+    return _densities(_limits_of(state))
 
 
 def _densities(laws: _Laws) -> Panel:
@@ -249,7 +273,7 @@ def scores(state: Layer, report: Report) -> Panel:
     )
 
 
-@functools.lru_cache(16)
+@functools.lru_cache(1)
 def _score_laws(state: Layer) -> dict[str, Law]:
     """By role, the law in question first."""
     net, options = _scored(state), _score_options(state)

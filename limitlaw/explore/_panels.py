@@ -46,8 +46,10 @@ def figure(
     notes: Sequence[str] = (),
     logarithmic: str = "",
     click: Sequence[str] = (),
+    marker: str = "",
 ) -> Panel:
-    """Curves or maps over labelled axes. `logarithmic` names axes; `click` the fields that a click sets from x and y."""
+    """Curves or maps over labelled axes. `logarithmic` names axes; `click` the fields that a click sets from x and y; `marker` the field
+    that says where a line stands on the x axis, which can be dragged from one value to the next."""
     return {
         "x": x,
         "y": y,
@@ -56,6 +58,7 @@ def figure(
         "notes": list(notes),
         "logarithmic": logarithmic,
         "click": list(click),
+        "marker": marker,
     }
 
 

@@ -19,6 +19,7 @@ _DIAGRAMS = {"alpha, gamma": ("alpha", "gamma"), "alpha, beta": ("alpha", "beta"
 _SYMBOLS = {"alpha": "α = log L / d", "beta": "β", "gamma": "γ", "mu": "overlap μ"}
 _LENGTHS = (2, 5, 20, 100, 1000)
 _SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "softmax_best", "bayes_full")
+_RUNS = ("landscape", "descent")  # the parts that show a descent
 _METHODS = {"exact": "finite", "mean-field": "limit"}
 
 
@@ -37,11 +38,20 @@ class Regression(State):
     )
     link: str = control("linear", "Link", "choice", choices=tuple(LINKS), group="Problem")
     mu: float = control(
-        0.3, "Start μ = u·u*", "number", low=-1.0, high=1.0, group="Descent", hint="Or click into the landscape."
+        0.3,
+        "Start μ = u·u*",
+        "number",
+        low=-1.0,
+        high=1.0,
+        group="Descent",
+        parts=_RUNS,
+        hint="Or click into the landscape.",
     )
-    nu: float = control(0.1, "Start ν = v·v*", "number", low=-1.0, high=1.0, group="Descent")
-    steps: int = control(300, "Steps", "count", low=10, high=1000, group="Descent", hint="Of size 0.01.")
-    diagram: str = control("mu, beta", "Phases over", "choice", choices=tuple(_DIAGRAMS), group="Phase diagram")
+    nu: float = control(0.1, "Start ν = v·v*", "number", low=-1.0, high=1.0, group="Descent", parts=_RUNS)
+    steps: int = control(300, "Steps", "count", low=10, high=1000, group="Descent", parts=_RUNS, hint="Of size 0.01.")
+    diagram: str = control(
+        "mu, beta", "Phases over", "choice", choices=tuple(_DIAGRAMS), group="Phase diagram", parts=("phases",)
+    )
 
     def check(self) -> None:
         self.problem()

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from .. import __version__
 from ._jobs import Cancelled, Jobs, Report
+from ._memory import Room
 from ._state import Control, FieldError
 from ._views import VIEWS, View
 
@@ -45,8 +46,8 @@ class Refusal(BaseModel):
     message: str
 
 
-def create_app(token: str | None = None, *, warm: bool = False) -> FastAPI:
-    """The application; with a `token`, only for who has it. `warm` prepares the first picture at once.
+def create_app(token: str | None = None, *, warm: bool = False, room: Room | None = None) -> FastAPI:
+    """The application; with a `token`, only for who has it. `warm` prepares the first picture at once; `room` is what answers may leave behind.
 
     !!! Example
 
@@ -54,7 +55,7 @@ def create_app(token: str | None = None, *, warm: bool = False) -> FastAPI:
         >>> "/api/layer/density" in create_app().openapi()["paths"]
         True
     """
-    jobs = {name: Jobs() for name in VIEWS}  # what takes long in one view does not hold up another
+    jobs = {name: Jobs(room=room) for name in VIEWS}  # what takes long in one view does not hold up another
     answers = [_Answers(name, part) for name, view in VIEWS.items() for part in view.parts]
     answers += [_Answers(name, part, sketch=True) for name, view in VIEWS.items() for part in view.sketched]
 
@@ -220,6 +221,7 @@ def _described(view: View) -> dict[str, Any]:
                 "logarithmic": control.logarithmic,
                 "group": control.group,
                 "only": control.only,
+                "parts": control.parts,
                 "default": control.write(getattr(usual, name)),
             }
             for name, control in view.state.controls().items()

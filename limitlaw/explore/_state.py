@@ -54,6 +54,7 @@ class Control:
     logarithmic: bool = False
     group: str = ""
     only: tuple[str, tuple[str, ...]] | None = None  # shown where another field has one of these values
+    parts: tuple[str, ...] = ()  # that change with it; all of them if none is named
 
     def read(self, name: str, text: str) -> Any:
         """The value that a text means."""

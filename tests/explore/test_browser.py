@@ -129,6 +129,58 @@ def test_a_typed_gram_gives_the_numbers_of_the_library(page, address):
     assert shown == str(law.var())
 
 
+def test_a_typed_mask_is_explained_or_gives_the_numbers_of_the_library(page, address):
+    visit(page, f"{address}?tokens=2&token=1")
+    page.select_option("#field-mask", "own")
+    page.fill("#field-own_mask", "1 0; 1 2")
+    playwright.expect(page.locator("#field-own_mask-error")).to_contain_text("has an entry other than 0 and 1")
+    change(page, "own_mask", "1 0; 0 1")
+    drawn = traces(page, "density")["width 64"]
+    net = ll.Network(ll.Inputs(2), ll.Attention(mask=[[True, False], [False, True]]))
+    law = net.law(width=64, token=1, samples=2**15)
+    np.testing.assert_allclose(drawn["y"], law.pdf(np.array(drawn["x"])), rtol=1e-12)
+    assert dict(parse_qsl(urlsplit(page.url).query))["own_mask"] == "1 0; 0 1"
+
+
+def test_the_law_of_a_block_is_seen_by_dragging_and_by_keys(page, address):
+    visit(page, f"{address}?view=depth&depth=3&width=16&mlp=none&heads=2&tokens=2&norm=none")
+    assert "after block 3" in traces(page, "law")
+    asked = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    marker = page.locator("#panel-kurtosis .marker")
+    plot = page.locator("#panel-kurtosis .nsewdrag").bounding_box()
+    box = marker.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    page.mouse.down()
+    for at in (0.8, 0.5, 0.35):  # of the way from the input to block 3
+        page.mouse.move(plot["x"] + at * plot["width"], box["y"] + 40)
+    page.mouse.up()
+    playwright.expect(marker).to_have_attribute("aria-valuenow", "1")
+    playwright.expect(page.locator("#panel-law .legend")).to_contain_text("after block 1")
+    page.locator("#panel-variance .marker").focus()
+    page.keyboard.press("ArrowRight")
+    playwright.expect(page.locator("#panel-law .legend")).to_contain_text("after block 2")
+    page.keyboard.press("Home")
+    playwright.expect(page.locator("#panel-law .legend")).to_contain_text("after block 0")
+    settle(page)
+    assert dict(parse_qsl(urlsplit(page.url).query))["block"] == "0"
+    assert set(asked) <= {"/api/depth/law", "/api/progress"}
+
+
+def test_curves_are_seen_before_the_large_script_is_there(page, address):
+    held = []
+    page.route("**/plotly.js", lambda route: held.append(route))
+    page.goto(f"{address}?width=inf&heads=2")
+    preview = page.locator("#panel-density svg.preview")
+    playwright.expect(preview.locator("polyline")).to_have_count(3)
+    playwright.expect(preview).to_contain_text("Gaussian, same variance")
+    for route in held:
+        route.continue_()
+    settle(page)
+    assert len(traces(page, "density")) == 3
+    assert preview.count() == 0
+
+
 def test_the_url_is_the_state(page, address, browser):
     visit(page, address)
     page.select_option("#field-mask", "causal")

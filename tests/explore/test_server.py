@@ -18,9 +18,11 @@ from starlette.testclient import TestClient
 
 import limitlaw as ll
 from limitlaw import _explore_cli, explore, slr
-from limitlaw.explore import VIEWS, Cancelled, FieldError
+from limitlaw.explore import VIEWS, Cancelled, FieldError, _jobs, _memory
 from limitlaw.explore._jobs import Jobs
+from limitlaw.explore._memory import Room
 from limitlaw.explore._server import create_app
+from limitlaw.networks._trajectory import _watched
 
 GRAM = [[1.0, 0.25, 0.1], [0.25, 2.0, -0.3], [0.1, -0.3, 0.5]]
 GRAM_TEXT = "1 .25 .1; .25, 2, -.3; 0.1 -0.3 5e-1"
@@ -68,6 +70,16 @@ def test_a_typed_gram_gives_the_densities_of_the_library(client):
         close(drawn[role]["y"], expected.pdf(np.array(drawn[role]["x"])))
 
 
+OWN_MASK = {"mask": "own", "own_mask": "1 0 1; 1,1,0; 0 1 1", "tokens": "3", "token": "1", "width": "32"}
+
+
+def test_a_typed_mask_gives_the_densities_of_the_library(client):
+    drawn = curves(ask(client, "layer", "density", OWN_MASK))
+    mask = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1]], bool)
+    law = ll.Network(ll.Inputs(3), ll.Attention(mask=mask)).law(width=32, token=1, samples=2**15)
+    close(drawn["finite"]["y"], law.pdf(np.array(drawn["finite"]["x"])))
+
+
 def test_a_sketch_has_the_limits_alone(client):
     drawn = curves(ask(client, "layer", "density/sketch", {"heads": "2", "width": "100000"}))
     limit = ll.Network(ll.Inputs(4), ll.Attention(heads=2)).law()
@@ -112,6 +124,41 @@ def test_depth_is_the_trajectory_of_the_library(client):
     close(law["y"], net.trajectory(1024, width=16).law(1, -1).pdf(np.array(law["x"])))
 
 
+@pytest.mark.parametrize(
+    "model", ["gpt2", *(pytest.param(name, marks=pytest.mark.full) for name in ("bert", "llama", "vit"))]
+)
+def test_a_known_model_is_seen_at_infinite_width_too(client, model):
+    query = {"model": model, "depth": "2", "tokens": "2"}
+    state = VIEWS["depth"].state.parse(query)
+    expected = state.network().trajectory(state.draws(), width=inf).summary()["cosine"][0]
+    close(curves(ask(client, "depth", "cosine", query))["limit"]["y"], expected)
+    assert "scales that the weights have at width 192" in ask(client, "depth", "remarks", query)["notes"][-1]
+
+
+def test_another_depth_of_the_same_block_compiles_nothing():
+    block = ll.Residual(ll.LayerNorm(), ll.Attention(heads=2, head_dim="split"))
+    ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(2, block)).trajectory(10, width=16)
+    compiled = _watched._cache_size()
+    ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(3, block)).trajectory(10, width=16)
+    assert _watched._cache_size() == compiled
+
+
+@pytest.mark.parametrize(
+    ("view", "query", "field", "other"),
+    [
+        ("layer", {"width": "inf", "tokens": "2"}, "key", "1"),
+        ("depth", SHALLOW, "block", "1"),
+        ("regression", QUICK_DESCENT, "mu", "0.5"),
+        ("regression", QUICK_DESCENT, "diagram", "alpha, beta"),
+    ],
+)
+def test_a_field_changes_the_parts_that_it_names_and_no_others(client, view, query, field, other):
+    named = VIEWS[view].state.controls()[field].parts
+    for part in VIEWS[view].parts:
+        before, after = (ask(client, view, part, given) for given in (query, {**query, field: other}))
+        assert (before != after) == (part in named), part
+
+
 def test_regression_is_that_of_the_library(client):
     p = slr.Problem(dim=30, tokens=20, gamma=0.7, beta=1.0)
     panel = ask(client, "regression", "landscape", QUICK_DESCENT)
@@ -146,6 +193,7 @@ def executed(client, view, query, capsys):
     "query",
     [
         OWN_GRAM,
+        OWN_MASK,
         pytest.param(
             {"width": "inf", "mask": "causal", "token": "2", "head_dim": "8", "tokens": "3"}, marks=pytest.mark.full
         ),
@@ -256,6 +304,12 @@ def assert_sentence(refusal, kind):
         ("layer", {"inputs": "fixed", "gram": "nan"}, "gram"),
         ("layer", {"inputs": "fixed", "gram": "1 " * 3000}, "gram"),
         ("layer", {"inputs": "fixed", "gram": "1 0; 0 1", "width": "1"}, "width"),
+        ("layer", {"mask": "own"}, "own_mask"),
+        ("layer", {"mask": "own", "own_mask": "1 0; 1 1"}, "own_mask"),
+        ("layer", {"mask": "own", "own_mask": "1 0; 1 2", "tokens": "2"}, "own_mask"),
+        ("layer", {"mask": "own", "own_mask": "0 0; 1 1", "tokens": "2"}, "own_mask"),
+        ("layer", {"mask": "own", "own_mask": "1 0; 1", "tokens": "2"}, "own_mask"),
+        ("layer", {"mask": "own", "own_mask": "open('x')"}, "own_mask"),
         ("layer", {"head_dim": "split", "heads": "3"}, "width"),
         ("layer", {"activation": "relu", "width": "1000000"}, "width"),
         ("layer", {"activation": "exec"}, "activation"),
@@ -264,6 +318,8 @@ def assert_sentence(refusal, kind):
         ("depth", {"width": "4096", "depth": "48"}, "width"),
         ("depth", {"heads": "64", "width": "100"}, "width"),
         ("depth", {"model": "gpt2", "width": "100"}, "width"),
+        ("depth", {"model": "llama", "width": "96"}, "width"),
+        ("depth", {"block": "first"}, "block"),
         ("regression", {"gamma": "0"}, "gamma"),
         ("regression", {"link": "lambda x: x"}, "link"),
     ],
@@ -393,7 +449,7 @@ def test_who_leaves_is_not_computed_for():
     asyncio.run(story())
 
 
-def test_only_so_many_answers_are_remembered():
+def test_only_so_many_bytes_are_remembered():
     async def story():
         jobs = Jobs(remembered=2)
         for key in ("a", "b", "a", "c"):
@@ -402,6 +458,32 @@ def test_only_so_many_answers_are_remembered():
         return [jobs.known(key) for key in "abc"]
 
     assert asyncio.run(story()) == [b"a", None, b"c"]
+
+
+def test_room_is_made_before_an_answer_and_after_it(monkeypatch):
+    happened = []
+    room = Room()
+    monkeypatch.setattr(_jobs, "release_compiled", lambda: happened.append("release"))
+    monkeypatch.setattr(room, "tidy", lambda: happened.append("tidy"))
+
+    async def story():
+        jobs = Jobs(room=room)
+        for _ in range(2):
+            await jobs.answer("", "key", lambda report: happened.append("compute") or b"x", present)
+        jobs.close()
+
+    asyncio.run(story())
+    assert happened == ["release", "compute", "tidy"]
+
+
+def test_programs_are_dropped_where_there_is_no_room_for_them_but_not_again_and_again(monkeypatch):
+    used, dropped = [100], []
+    monkeypatch.setattr(_memory, "resident", lambda: used[0])
+    monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append(used[0]))
+    room = Room(50)
+    for used[0] in (140, 160, 155, 155, 160, 156, 140):  # after each answer
+        room.tidy()
+    assert dropped == [160, 160]
 
 
 def test_a_busy_port_is_refused_in_a_sentence():

@@ -5,6 +5,7 @@ import { Panel } from "./panels.js";
 
 const PAUSE = 120; // ms without a change before a state is asked for
 const PATIENCE = 600; // ms before progress is shown
+const LONG = 3; // seconds from which it is said why
 const tab = crypto.getRandomValues(new Uint32Array(2)).join("-");
 const $ = (id) => document.getElementById(id);
 
@@ -17,8 +18,8 @@ async function ask(path, signal) {
   return body;
 }
 
-function query() {
-  return new URLSearchParams(page.form.values).toString();
+function query(values = page.form.values) {
+  return new URLSearchParams(values).toString();
 }
 
 function address() {
@@ -44,7 +45,7 @@ function open(name, values) {
   }
   page.form = new Form($("form"), view.controls, later);
   page.form.values = values;
-  page.panels = new Map(view.parts.map((part) => [part.name, new Panel(part, { logarithmic: page.logarithmic.has(part.name), toggled, clicked })]));
+  page.panels = new Map(view.parts.map((part) => [part.name, new Panel(part, { logarithmic: page.logarithmic.has(part.name), toggled, chosen, valueOf: (field) => page.form.valueOf(field) })]));
   $("panels").replaceChildren(...[...page.panels.values()].map((panel) => panel.element));
   refresh(unknown(view, values));
 }
@@ -61,14 +62,15 @@ function toggled(name, logarithmic) {
   history.replaceState(null, "", address());
 }
 
-function clicked(values) {
-  const { log, ...rest } = { ...page.form.values, ...values };
-  page.form.values = rest;
+// values picked in a figure
+function chosen(values) {
+  page.form.values = { ...page.form.values, ...values };
   later();
 }
 
 function later() {
   clearTimeout(page.timer);
+  page.panels.forEach((panel) => panel.placeMarker());
   page.timer = setTimeout(() => {
     history.replaceState(null, "", address());
     refresh({});
@@ -78,17 +80,17 @@ function later() {
 async function refresh(strange) {
   page.asking?.abort();
   const asking = (page.asking = new AbortController());
-  const extra = new URLSearchParams(strange).toString();
-  const state = [query(), extra].filter(Boolean).join("&");
-  const panels = [...page.panels.values()];
+  const state = (panel) => query({ ...page.form.valuesFor(panel.part.name), ...strange });
+  const panels = [...page.panels.values()].filter((panel) => !panel.shows(state(panel)));
   panels.forEach((panel) => panel.wait());
   const waiting = new Waiting(asking);
   page.form.blame("", "");
   try {
     for (const panel of panels) {
       waiting.now(panel.part.title);
-      await answer(panel, state, asking);
+      await answer(panel, state(panel), asking);
     }
+    await Promise.all(panels.map((panel) => panel.drawn));
     waiting.end("Up to date");
   } catch (error) {
     if (asking === page.asking) waiting.end(asking.signal.aborted ? "Cancelled; change a value to go on" : error.message);
@@ -101,10 +103,10 @@ async function answer(panel, state, asking) {
   const path = `/api/${page.name}/${panel.part.name}`;
   try {
     if (panel.part.sketched && !panel.answer) {
-      await panel.show(await ask(`${path}/sketch?${state}`, asking.signal));
+      panel.show(await ask(`${path}/sketch?${state}`, asking.signal));
       panel.wait();
     }
-    await panel.show(await ask(`${path}?${state}`, asking.signal));
+    panel.show(await ask(`${path}?${state}`, asking.signal), state);
   } catch (error) {
     if (asking.signal.aborted) throw error;
     panel.refuse(error.message);
@@ -120,6 +122,7 @@ class Waiting {
   constructor(asking) {
     this.asking = asking;
     this.title = "";
+    this.start = performance.now();
     this.shown = setTimeout(() => this.show(), PATIENCE);
     $("status-text").textContent = "Computing";
   }
@@ -136,7 +139,9 @@ class Waiting {
   }
 
   async look() {
-    $("status-text").textContent = `Computing: ${this.title.toLowerCase()}`;
+    const seconds = Math.round((performance.now() - this.start) / 1000);
+    const why = seconds < LONG ? "" : "; a new kind of network is compiled first, once";
+    $("status-text").textContent = `Computing: ${this.title.toLowerCase()}, ${seconds} s${why}`;
     try {
       const { done } = await ask("/api/progress", this.asking.signal);
       if (done) $("progress").value = done;

@@ -60,6 +60,16 @@ export class Form {
     return Object.fromEntries(all.filter(([c, v]) => v !== c.default).map(([c, v]) => [c.name, v]));
   }
 
+  // of these, what a part changes with
+  valuesFor(part) {
+    const concerns = ({ parts }) => !parts.length || parts.includes(part);
+    return Object.fromEntries(Object.entries(this.values).filter(([name]) => concerns(this.fields.get(name).control)));
+  }
+
+  valueOf(name) {
+    return this.fields.get(name).main.value;
+  }
+
   set values(given) {
     for (const [name, { control, main, slider }] of this.fields) {
       const value = given[name] ?? control.default;

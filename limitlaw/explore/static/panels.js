@@ -6,10 +6,13 @@ const DASHES = { limit: "dash", gaussian: "dot", heads: "dashdot" };
 const ROLES = ["finite", "limit", "heads", "gaussian"];
 const COLOURS = [...ROLES, "fifth", "sixth"];
 const PATH = "#ff5a5a"; // is seen on every colour of a map
+const START = 11; // the size of the point where a path starts
 const NARROW = 640;
 const MOST_TICKS = 6;
 
-// The script is large: it is read while the first answer is being computed.
+const HEAD_START = 2000; // ms in which the first answer may come and be seen before the large script holds up everything
+
+// The script is large: it is run while answers are being computed, but after what is at hand has been painted.
 let plotly = null;
 function loaded() {
   plotly ??= new Promise((resolve, reject) => {
@@ -18,12 +21,19 @@ function loaded() {
   return plotly;
 }
 
+function painted() {
+  return globalThis.Plotly ? Promise.resolve() : new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+}
+
 export class Panel {
-  constructor(part, { logarithmic, toggled, clicked }) {
+  constructor(part, { logarithmic, toggled, chosen, valueOf }) {
     this.part = part;
     this.logarithmic = logarithmic;
-    this.clicked = clicked;
+    this.chosen = chosen;
+    this.valueOf = valueOf;
     this.answer = null;
+    this.state = null; // what the answer is for
+    this.drawn = null; // a promise
     this.scale = button("log", "Logarithmic y axis", () => {
       this.logarithmic = !this.logarithmic;
       this.draw();
@@ -45,21 +55,29 @@ export class Panel {
 
   wait() {
     this.element.classList.add("stale");
-    loaded();
+    setTimeout(loaded, HEAD_START);
+  }
+
+  // whether it is what belongs to a state
+  shows(state) {
+    const does = this.answer !== null && this.state === state;
+    if (does) this.element.classList.remove("stale");
+    return does;
   }
 
   refuse(message) {
-    this.answer = null;
+    this.answer = this.state = null;
     this.offer();
     this.element.classList.remove("stale");
     this.content.replaceChildren(make("p", { className: "error", textContent: message }));
   }
 
-  async show(answer) {
-    await loaded();
+  show(answer, state = null) {
     this.answer = answer;
-    this.draw();
+    this.state = state;
     this.element.classList.remove("stale");
+    if (!globalThis.Plotly && isPlain(answer)) this.content.replaceChildren(preview(answer, this.content.clientWidth));
+    this.drawn = painted().then(loaded).then(() => answer === this.answer && this.draw());
   }
 
   get isFigure() {
@@ -101,13 +119,22 @@ export class Panel {
     const { traces, layout } = maps ? mapFigure(this.answer, narrow) : curveFigure(this.answer, this.logarithmic);
     const config = { displayModeBar: false, responsive: true };
     Plotly.react(this.plot, traces, { ...themed(), ...layout }, config);
-    this.plot.removeAllListeners("plotly_click");
+    for (const event of ["plotly_click", "plotly_afterplot"]) this.plot.removeAllListeners(event);
     const fields = this.answer.click;
     if (fields.length) {
       this.plot.on("plotly_click", ({ points: [point] }) => {
-        this.clicked(Object.fromEntries(fields.map((name, i) => [name, String(Number([point.x, point.y][i].toPrecision(4)))])));
+        this.chosen(Object.fromEntries(fields.map((name, i) => [name, String(Number([point.x, point.y][i].toPrecision(4)))])));
       });
     }
+    this.plot.on("plotly_afterplot", () => this.placeMarker());
+    this.placeMarker();
+  }
+
+  // the line of a figure that has one, where the field has it
+  placeMarker() {
+    if (!this.answer?.marker || !this.plot?._fullLayout) return;
+    this.marker ??= new Marker(this.part.title, (at) => this.chosen({ [this.answer.marker]: String(at) }));
+    this.marker.place(this.plot, this.answer.curves[0].x, Number(this.valueOf(this.answer.marker)));
   }
 
   image(format) {
@@ -120,6 +147,92 @@ export class Panel {
     link.click();
     URL.revokeObjectURL(link.href);
   }
+}
+
+// A line across a figure; moved by the pointer, or by arrow keys, from one of the values of its axis to another.
+class Marker {
+  constructor(title, moved) {
+    this.moved = moved;
+    this.element = make("div", { className: "marker", tabIndex: 0, role: "slider" });
+    this.element.setAttribute("aria-label", `${title}: where the law is seen`);
+    this.element.addEventListener("pointerdown", (event) => {
+      this.element.setPointerCapture(event.pointerId);
+      event.preventDefault();
+      this.element.focus();
+    });
+    this.element.addEventListener("pointermove", (event) => {
+      if (this.element.hasPointerCapture(event.pointerId)) this.move(this.nearest(event.clientX));
+    });
+    this.element.addEventListener("keydown", (event) => {
+      const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, Home: -Infinity, End: Infinity };
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      this.move(this.clamped(this.at + steps[event.key]));
+    });
+  }
+
+  place(plot, values, at) {
+    this.plot = plot;
+    this.values = values;
+    if (this.element.parentElement !== plot) plot.append(this.element);
+    this.at = this.clamped(Number.isNaN(at) ? Infinity : Math.round(at)); // a word means the last
+    const { xaxis, yaxis } = plot._fullLayout;
+    Object.assign(this.element.style, { left: `${xaxis._offset + xaxis.l2p(this.at)}px`, top: `${yaxis._offset}px`, height: `${yaxis._length}px` });
+    const shown = { min: values[0], max: values.at(-1), now: this.at, text: this.at ? `after block ${this.at}` : "input" };
+    for (const [name, value] of Object.entries(shown)) this.element.setAttribute(`aria-value${name}`, value);
+  }
+
+  clamped(at) {
+    return Math.min(Math.max(at, this.values[0]), this.values.at(-1));
+  }
+
+  nearest(clientX) {
+    const { xaxis } = this.plot._fullLayout;
+    return this.clamped(Math.round(xaxis.p2l(clientX - this.plot.getBoundingClientRect().left - xaxis._offset)));
+  }
+
+  move(at) {
+    if (at !== this.at) this.moved(at);
+  }
+}
+
+// curves over linear axes, before plotly is there
+function isPlain(answer) {
+  return Boolean(answer.curves?.length) && !answer.maps.length && !answer.logarithmic;
+}
+
+const EDGE = { left: 60, right: 15, top: 40, bottom: 45 };
+const HEIGHT = 336;
+const SVG = make("div", { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
+
+function preview({ curves, x, y }, width) {
+  const all = (name) => curves.flatMap((curve) => curve[name]).filter((value) => value !== null);
+  const across = scaleOf(all("x"), EDGE.left, width - EDGE.right);
+  const up = scaleOf([0, ...all("y")], HEIGHT - EDGE.bottom, EDGE.top);
+  const svg = drawn("svg", { class: "plot preview", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": curves.map((curve) => curve.name).join(", ") });
+  svg.append(drawn("path", { d: `M${EDGE.left},${EDGE.top}V${HEIGHT - EDGE.bottom}H${width - EDGE.right}`, class: "frame" }));
+  curves.forEach((curve, i) => {
+    const { color, dash } = styleOf(curve, i);
+    const points = curve.x.flatMap((at, k) => (curve.y[k] === null ? [] : [`${across.at(at)},${up.at(curve.y[k])}`]));
+    svg.append(drawn("polyline", { points: points.join(" "), stroke: color, "stroke-dasharray": { solid: "none", dot: "2 3" }[dash] ?? "7 3" }));
+    svg.append(drawn("text", { x: EDGE.left + (i % 2) * (width / 2 - EDGE.left), y: 14 + 16 * Math.floor(i / 2), fill: color }, curve.name));
+  });
+  for (const end of across.ends) svg.append(drawn("text", { x: across.at(end), y: HEIGHT - 28, "text-anchor": "middle" }, end.toPrecision(2)));
+  svg.append(drawn("text", { x: EDGE.left - 6, y: EDGE.top + 4, "text-anchor": "end" }, up.ends[1].toPrecision(2)));
+  svg.append(drawn("text", { x: width / 2, y: HEIGHT - 10, "text-anchor": "middle" }, `${y} against ${x}`));
+  return svg;
+}
+
+function scaleOf(values, from, to) {
+  const ends = [Math.min(...values), Math.max(...values)];
+  return { ends, at: (value) => (from + ((value - ends[0]) / (ends[1] - ends[0] || 1)) * (to - from)).toFixed(1) };
+}
+
+function drawn(tag, attributes, text = "") {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.textContent = text;
+  return element;
 }
 
 export function csvOf(answer) {
@@ -238,7 +351,7 @@ function mapFigure(answer, narrow) {
   });
   answer.curves.forEach((curve) => {
     const n = curve.on_map ? String(curve.on_map + 1) : "";
-    traces.push({ type: "scatter", name: curve.name, x: curve.x, y: curve.y, mode: curve.mode, xaxis: `x${n}`, yaxis: `y${n}`, line: { color: PATH, width: 2.5 }, marker: { color: PATH, size: 5 } });
+    traces.push({ type: "scatter", name: curve.name, x: curve.x, y: curve.y, mode: curve.mode, xaxis: `x${n}`, yaxis: `y${n}`, line: { color: PATH, width: 2.5 }, marker: { color: PATH, size: curve.x.map((_, i) => (i ? 4 : START)) } });
   });
   return { traces, layout };
 }

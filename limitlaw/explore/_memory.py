@@ -1,0 +1,69 @@
+"""Memory between answers: what they leave behind is returned to the system, and compiled programs go when they take too much."""
+
+import ctypes
+import gc
+import os
+import threading
+from pathlib import Path
+
+import jax
+
+_ROOM = 120 * 10**6  # bytes that answers may leave behind; with the libraries, 150 MB beyond jax
+_MOST_ARENAS = -8  # as glibc's mallopt knows it
+
+
+def resident() -> int:
+    """Bytes of memory that this process occupies; 0 where the system does not tell.
+
+    !!! Example
+
+        >>> from limitlaw.explore._memory import resident
+        >>> resident() >= 0
+        True
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0
+    return 1024 * int(status.split("VmRSS:")[1].split()[0])
+
+
+def few_arenas() -> None:
+    """Let threads share their free memory, where the system has glibc; otherwise each compiling thread keeps its own."""
+    if hasattr(_SYSTEM, "mallopt"):
+        _SYSTEM.mallopt(_MOST_ARENAS, 2)
+
+
+class Room:
+    """Keeps a process below the memory it started with and `room` bytes.
+
+    A program costs megabytes for as long as it is remembered, and comes back from the disk within a second. If an answer needs
+    more than there is room for even alone, it may have it until programs are dropped again.
+    """
+
+    def __init__(self, room: int = _ROOM) -> None:
+        gc.freeze()  # what is there by now stays, and need not be looked through after every answer
+        self._usual = self._most = resident() + room
+        self._dropped = False
+        self._lock = threading.Lock()
+
+    def tidy(self) -> None:
+        """After an answer: return free memory, and drop the programs if it is not enough."""
+        with self._lock:
+            _return_unused()
+            if self._dropped:
+                self._most = max(self._most, resident())
+                self._dropped = False
+            elif resident() > self._most:
+                jax.clear_caches()
+                _return_unused()
+                self._most, self._dropped = self._usual, True
+
+
+def _return_unused() -> None:
+    gc.collect()
+    if hasattr(_SYSTEM, "malloc_trim"):
+        _SYSTEM.malloc_trim(0)
+
+
+_SYSTEM = ctypes.CDLL(None) if os.name == "posix" else None
