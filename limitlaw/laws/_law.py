@@ -236,16 +236,17 @@ class Law(abc.ABC):
         if not log_tail.size:
             return np.empty(0)
         low, high = (self._bracket(log_tail, right, centre, scale * sign) for sign in (-1.0, 1.0))
-        x = (low + high) / 2
+        x, left = (low + high) / 2, np.arange(log_tail.size)
         for _ in range(_NEWTON_STEPS):
-            gap, slope = self._gap(x, log_tail, right)
-            low, high = np.where(gap >= 0, x, low), np.where(gap <= 0, x, high)
+            old = x[left]
+            gap, slope = self._gap(old, log_tail[left], right[left])
+            below, above = np.where(gap >= 0, old, low[left]), np.where(gap <= 0, old, high[left])
             with np.errstate(divide="ignore", invalid="ignore"):
-                step = x + gap / slope
-            new = np.where((step > low) & (step < high), step, (low + high) / 2)
-            done = np.abs(new - x) <= tolerance * (scale + np.abs(x - centre))
-            x = new
-            if done.all():
+                step = old + gap / slope
+            new = np.where((step > below) & (step < above), step, (below + above) / 2)
+            low[left], high[left], x[left] = below, above, new
+            left = left[np.abs(new - old) > tolerance * (scale + np.abs(old - centre))]
+            if not left.size:
                 break
         return x
 
