@@ -16,7 +16,7 @@ from .. import _arguments, laws
 from ..numerics import Block, bytes_in_words, calls_lapack, draw_blocks
 from ._attention import Attention
 from ._described import Layout
-from ._gram import Scope, apply_settled, at_width, block_size, gram, memory, needs_mean, repeated
+from ._gram import Scope, apply_settled, at_width, block_size, gram, memory, needs_mean
 from ._layers import Only, Readout, Repeat
 from ._state import Tokens
 
@@ -402,9 +402,14 @@ def _draw(
     tokens, gram_of_inputs = _begun(inputs, width, key_inputs, scope)
     grams, entropies = [gram_of_inputs], []
     for layer, own, key_layer in zip(layers, active, keys, strict=True):
-        tokens, after, seen = _watched(layer, tokens, key_layer, scope, own)
-        grams.append(after)
-        entropies += seen
+        # repetitions one by one: a scan would be compiled anew for every depth
+        body, each = (layer,), [key_layer]
+        if isinstance(layer, Repeat):
+            body, each = layer.layers, jax.random.split(key_layer, layer.count)
+        for key_block in each:
+            tokens, after, seen = _watched(body, tokens, key_block, scope, own)
+            grams.append(after)
+            entropies += seen
     return jnp.concatenate([*grams, *entropies], axis=1)
 
 
@@ -418,18 +423,11 @@ def _begun(inputs: Any, width: Float[Array, ""], key: PRNGKeyArray, scope: Scope
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
 def _watched(
-    layer: Any, tokens: Tokens, key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None
+    layers: tuple[Any, ...], tokens: Tokens, key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None
 ) -> tuple[Tokens, Array, list[Array]]:
-    """A stage, with the Gram matrices after each of its blocks and the entropies of each of its attention layers."""
+    """A block, with the Gram matrix after it and the entropies of each of its attention layers."""
     watch: list[Array] = []
-    context = replace(scope.context(key), active=active, watch=watch)
-    if isinstance(layer, Repeat):
-        after, (grams, seen) = repeated(layer, layer.count, tokens, context)
-        by_block = [
-            part.reshape(layer.count, -1, scope.draws) for part in seen
-        ]  # attention layers of a block side by side
-        return after, _flat(grams), [_flat(jnp.concatenate(by_block, axis=1))] if by_block else []
-    after = apply_settled((layer,), tokens, context)
+    after = apply_settled(layers, tokens, replace(scope.context(key), active=active, watch=watch))
     return Tokens(after.root, after.width), _flat(after.gram), [_flat(e) for e in watch]
 
 
