@@ -67,8 +67,8 @@ def _collapse(t: Trajectory) -> str | None:
         return None
     half = int(np.argmax(np.abs(cosine - cosine[0]) >= abs(cosine[-1] - cosine[0]) / 2))
     return (
-        f"Tokens draw {'together' if cosine[-1] > cosine[0] else 'apart'}: mean cosine {cosine[0]:.2f} at the input, "
-        f"{cosine[-1]:.2f} at the end, half of the way by block {half}; effective rank {rank[0]:.1f} to {rank[-1]:.1f} "
+        f"Tokens draw {'together' if cosine[-1] > cosine[0] else 'apart'}: mean cosine {cosine[0]:z.2f} at the input, "
+        f"{cosine[-1]:z.2f} at the end, half of the way by block {half}; effective rank {rank[0]:.1f} to {rank[-1]:.1f} "
         f"of {t.tokens}."
     )
 

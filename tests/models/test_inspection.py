@@ -92,6 +92,7 @@ class TestObservations:
         )
         assert observations(made(0.2, 0.999, 0.5, 0.995), net)[0].startswith("Rank collapse: from block 3 on")
         assert observations(made(0.8, 0.5), net)[0].startswith("Tokens draw apart: mean cosine 0.80 at the input, 0.50")
+        assert "mean cosine 0.00 at the input" in observations(made(-0.001, 0.5), net)[0]
         assert observations(made(0.3, 0.9, 0.35), net) == []
 
     def test_attention(self):
