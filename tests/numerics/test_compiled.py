@@ -11,10 +11,9 @@ import jax.numpy as jnp
 from limitlaw.numerics import Block, draw_blocks
 
 allowed = int(open("/proc/sys/vm/max_map_count").read())
-held = []
-while sum(1 for _ in open("/proc/self/maps")) < allowed - 2000:
-    for _ in range(250):  # neighbours of different protection are maps of their own
-        held += mmap.mmap(-1, 4096, prot=mmap.PROT_READ), mmap.mmap(-1, 4096)
+free = allowed - sum(1 for _ in open("/proc/self/maps"))
+kinds = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE  # neighbours of one kind would be one map
+held = [mmap.mmap(-1, 4096, prot=kinds[i % 2]) for i in range(free - 2000)]
 
 programs = []
 for i in range(250):
