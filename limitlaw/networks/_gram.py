@@ -318,21 +318,20 @@ def _(layer: Repeat, stream: Stream, context: Context) -> Stream:
     tokens = stream.settle(for_tokens)
     count = layer.count - layer.ends_fresh
     if count:
-        tokens, seen = repeated(layer, count, tokens, for_first)
+        tokens, seen = _repeated(layer, count, tokens, for_first)
         if context.watch is not None:
-            context.watch.extend(part[i] for i in range(count) for part in seen[1])
+            context.watch.extend(part[i] for i in range(count) for part in seen)
     return tokens if count == layer.count else apply(layer.layers, tokens, for_last)
 
 
-def repeated(layer: Repeat, count: int, tokens: Tokens, context: Context) -> tuple[Tokens, Any]:
-    """`count` repetitions, and for each, if someone watches, the Gram matrix and the attention entropies."""
+def _repeated(layer: Repeat, count: int, tokens: Tokens, context: Context) -> tuple[Tokens, Any]:
+    """`count` repetitions, and for each, if someone watches, the attention entropies."""
     full = Tokens(jnp.broadcast_to(tokens.root, (*tokens.root.shape[:2], context.draws)), tokens.width)
 
     def body(carry: Tokens, key: PRNGKeyArray) -> tuple[Tokens, Any]:
         watch = None if context.watch is None else []
         after = apply_settled(layer.layers, carry, replace(context, key=key, watch=watch))
-        after = Tokens(after.root, after.width)
-        return after, None if watch is None else (after.gram, watch)
+        return Tokens(after.root, after.width), watch
 
     return jax.lax.scan(body, full, jax.random.split(context.key, count))
 

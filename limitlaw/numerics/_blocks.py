@@ -80,6 +80,11 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
     release_compiled()
     key = seed_key(seed)
     blocks = -(-samples // block.size)
+    if block.memory > max_memory:
+        raise ValueError(
+            f"max_memory={max_memory} ({bytes_in_words(max_memory)}): computing a block of {block.size} draws takes "
+            f"{bytes_in_words(block.memory)}, however few are asked for; raise max_memory."
+        )
     kept = samples * _bytes_a_draw(block, key) if blocks > 1 else 0  # one block holds its draws itself
     if kept + block.memory > max_memory:
         raise ValueError(

@@ -74,7 +74,10 @@ EYE = np.eye(2)
             lambda: NET.sample(5, width=8, reading="lazy", observe="covariance"),
             r"observe='covariance' with reading='lazy'",
         ),
-        (lambda: NET.sample(5, width=100_000, reading="dense"), r"samples=5.*GiB"),
+        (
+            lambda: NET.sample(5, width=100_000, reading="dense"),
+            r"max_memory=1073741824 .*a block of .*GiB, however few",
+        ),
         (lambda: NET.law(width=8, token=[0, 0]), r"token=\[0, 0\]: a token is named twice"),
         (lambda: NET.law(width=8, token=[]), r"token=\[\]: name at least one token"),
         (lambda: NET.law(width=8, token=9), r"token=9: there are"),
@@ -97,7 +100,7 @@ EYE = np.eye(2)
         (lambda: ll.Attention(mask=[[True], [True, False]]), r"rows have different lengths"),
         (
             lambda: ll.Network(ll.GramInputs(np.eye(2)), ll.Attention()).sample(5, width=200_000, reading="dense"),
-            r"samples=5.*GiB",
+            r"max_memory=1073741824 .*a block of .*GiB, however few",
         ),
         (lambda: NET.law(width=8, accuracy=0), r"accuracy=0"),
         (

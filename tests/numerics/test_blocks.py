@@ -32,6 +32,8 @@ def test_threads_do_not_change_draws(monkeypatch):
 def test_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match=r"samples=2000: .* max_memory=10000 .*fewer samples"):
         draw_blocks(NORMALS, samples=2000, seed=5, max_memory=10_000)
+    with pytest.raises(ValueError, match=r"max_memory=10 \(10 B\): .*however few"):
+        draw_blocks(NORMALS, samples=1, seed=5, max_memory=10)
 
 
 def test_all_64_bits_of_a_seed_count():
