@@ -28,6 +28,7 @@ from ..numerics import (
     largest_power_of_two,
     multiply,
     psd_root,
+    random,
 )
 from ._attention import Attention
 from ._described import Layer, Layout
@@ -265,18 +266,29 @@ def _product(factor: Float[Array, "s r draws"], z: Float[Array, "r *units draws"
 
 @gram.rule(Residual)
 def _(layer: Residual, stream: Stream, context: Context) -> Stream:
-    for_tokens, for_branch, for_sum = context.split(3)
+    for_tokens, *_ = context.split(3)
     tokens = stream.settle(for_tokens)
-    branch = apply(layer.layers, tokens, for_branch)
-    return _joined(tokens, branch, layer.skip, for_sum)
+    return joined(tokens, branch_of(layer, tokens, context).covariance, layer.skip, context)
 
 
-def _joined(tokens: Tokens, branch: Stream, skip: Any, context: Context) -> Tokens:
+def branch_of(layer: Residual, tokens: Tokens, context: Context) -> Stream:
+    """What a residual layer adds to its tokens."""
+    _, for_branch, _ = context.split(3)
+    return apply(layer.layers, tokens, for_branch)
+
+
+def joined(tokens: Tokens, covariance: Float[Array, "s s *draws"], skip: Any, context: Context) -> Tokens:
+    """The tokens after a residual layer that adds a branch with this covariance."""
+    *_, for_sum = context.split(3)
+    return _joined(tokens, covariance, skip, for_sum)
+
+
+def _joined(tokens: Tokens, covariance: Float[Array, "s s *draws"], skip: Any, context: Context) -> Tokens:
     """`skip X + Y` for the active tokens; the others stay."""
     if context.active is None:
-        return add_branch(tokens, branch.covariance, skip, context)
+        return add_branch(tokens, covariance, skip, context)
     active = np.array(context.active)
-    covariance = jnp.where((active[:, None] & active)[..., None], branch.covariance, 0.0)
+    covariance = jnp.where((active[:, None] & active)[..., None], covariance, 0.0)
     return add_branch(tokens, covariance, jnp.where(active, skip, 1.0), context)
 
 
@@ -298,17 +310,21 @@ def apply(layers: tuple[Any, ...], stream: Stream, context: Context) -> Stream:
 def apply_settled(layers: tuple[Any, ...], stream: Stream, context: Context) -> Tokens:
     """Layers in turn, each result settled; tokens that are not active stay."""
     for layer, own in zip(layers, context.split(len(layers)), strict=True):
-        for_before, for_layer, for_after = own.split(3)
-        tokens = stream.settle(for_before)
-        after = gram(layer, tokens, for_layer)
-        if isinstance(after, Tokens):
-            stream = after
-        elif own.active is None:
-            stream = after.settle(for_after)
-        else:
-            stream = _joined(tokens, after, 0.0, for_after)
+        stream = settled(layer, stream, own)
     assert isinstance(stream, Tokens)
     return stream
+
+
+def settled(layer: Any, stream: Stream, context: Context) -> Tokens:
+    """A layer, its result settled; tokens that are not active stay."""
+    for_before, for_layer, for_after = context.split(3)
+    tokens = stream.settle(for_before)
+    after = gram(layer, tokens, for_layer)
+    if isinstance(after, Tokens):
+        return after
+    if context.active is None:
+        return after.settle(for_after)
+    return _joined(tokens, after.covariance, 0.0, for_after)
 
 
 @gram.rule(Repeat)
@@ -333,7 +349,7 @@ def _repeated(layer: Repeat, count: int, tokens: Tokens, context: Context) -> tu
         after = apply_settled(layer.layers, carry, replace(context, key=key, watch=watch))
         return Tokens(after.root, after.width), watch
 
-    return jax.lax.scan(body, full, jax.random.split(context.key, count))
+    return jax.lax.scan(body, full, random.fold_in(context.key, np.arange(count)))
 
 
 @gram.rule(Readout)
@@ -536,7 +552,7 @@ def _draw(
 
     `shortcut` says that the last layer can compute the wanted rows alone.
     """
-    key_inputs, key_last, key_output, *keys = _split(key, 3 + 2 * len(layers))
+    key_inputs, key_last, key_output, *keys = random.split(key, 3 + 2 * len(layers))
     stream = _start(inputs, width, key_inputs, scope)
     last = len(layers) - 1
     for i, layer in enumerate(layers):
@@ -550,11 +566,6 @@ def _draw(
     if observe == "gram" or not layers:  # inputs alone are observed through a read-out
         stream = _settled(stream, key_last, scope, True)
     return _emitted(stream, key_output, scope, picked, observe == "output")
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _split(key: PRNGKeyArray, count: int) -> tuple[PRNGKeyArray, ...]:
-    return tuple(jax.random.split(key, count))
 
 
 @functools.partial(jax.jit, static_argnums=3)
@@ -598,6 +609,6 @@ def _emitted(
     matrix = stream.covariance
     matrix = matrix if rows is None else matrix[np.array(rows)][:, np.array(rows)]
     if output:
-        normals = jax.random.normal(key, (matrix.shape[0], 1, scope.draws))
+        normals = random.normal(key, (matrix.shape[0], 1, scope.draws))
         return multiply(psd_root(matrix), normals)[:, 0].T
     return jnp.moveaxis(jnp.broadcast_to(matrix, (*matrix.shape[:2], scope.draws)), -1, 0)

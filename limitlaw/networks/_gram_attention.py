@@ -20,6 +20,7 @@ from ..numerics import (
     gram as gram_of,
     multiply,
     psd_root,
+    random,
     sobol_uniforms,
     transpose,
 )
@@ -128,9 +129,9 @@ def scores(
     view = View.of(layer, stream.settle(for_tokens), context.layout, rows)
 
     def group(key: PRNGKeyArray) -> Float[Array, "heads k s draws"]:
-        keys, _ = view.shared(jax.random.fold_in(key, _SHARED), context.draws)
+        keys, _ = view.shared(random.fold_in(key, _SHARED), context.draws)
         return jax.lax.map(
-            lambda i: view.scores(keys, jax.random.fold_in(key, i), context.draws), jnp.arange(layer.group_size)
+            lambda i: view.scores(keys, random.fold_in(key, i), context.draws), jnp.arange(layer.group_size)
         )
 
     shape = heads, view.wanted, len(view.order), context.draws
@@ -138,16 +139,12 @@ def scores(
         by_group, _ = _coordinate_scores(view, for_heads.key, heads // layer.group_size, context.draws)
         by_head = jnp.moveaxis(by_group, (2, 3), (0, 1)).reshape(shape)
     else:
-        by_head = jax.lax.map(group, _group_keys(for_heads.key, heads // layer.group_size)).reshape(shape)
+        by_head = jax.lax.map(group, random.fold_in(for_heads.key, np.arange(heads // layer.group_size))).reshape(shape)
     by_head = by_head[:, :, np.argsort(view.order)]
     if layer.added is None:
         return by_head
     added = jnp.broadcast_to(layer.added, (heads, *layer.added.shape[1:]))
     return by_head + added[:, np.array(view.order[: view.wanted]), :, None]
-
-
-def _group_keys(key: PRNGKeyArray, groups: int) -> PRNGKeyArray:
-    return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(groups))
 
 
 class View(eqx.Module):
@@ -204,7 +201,7 @@ class View(eqx.Module):
         needs_keys = not layer.tied and layer.frequencies is None
         vectors = keys_factor.shape[1] * needs_keys
         split = bartlett_normals(vectors, vectors)
-        normals = jax.random.normal(key, (split + bartlett_normals(axes, axes), draws))
+        normals = random.normal(key, (split + bartlett_normals(axes, axes), draws))
         values = bartlett(normals[split:], axes, axes, layer.head_dim)
         if not needs_keys:
             return nothing, values
@@ -214,11 +211,11 @@ class View(eqx.Module):
         """`X W_Q (X W_K)^T`, scaled, of a head for the wanted rows."""
         layer = self.layer
         if self.few or layer.tied:
-            return self.scores_of(jax.random.normal(key, (self.score_normals, draws)))
+            return self.scores_of(random.normal(key, (self.score_normals, draws)))
         factor = self.factor(0)
         if layer.frequencies is not None:
             return self._limit_of_rotated(key, draws)
-        queries = multiply(factor, jax.random.normal(key, (factor.shape[1], keys.shape[1], draws)))
+        queries = multiply(factor, random.normal(key, (factor.shape[1], keys.shape[1], draws)))
         return layer.damping * multiply(queries, transpose(keys))
 
     @property
@@ -289,14 +286,14 @@ class View(eqx.Module):
 
         def add(total: Array, node: tuple[Array, Array, Array]) -> tuple[Array, None]:
             frequency, weight, key = node
-            normals = jax.random.normal(key, (2, queries.shape[1], keys.shape[1], draws))
+            normals = random.normal(key, (2, queries.shape[1], keys.shape[1], draws))
             for wave, z in zip((jnp.cos, jnp.sin), normals, strict=True):
                 amplitude = jnp.sqrt(weight) * wave(frequency * turn)
                 total = total + amplitude[..., None] * multiply(multiply(queries, z), transpose(keys))
             return total, None
 
         zero = jnp.zeros((self.wanted, len(self.order), draws), queries.dtype)
-        nodes = layer.frequencies, layer.frequency_weights, jax.random.split(key, layer.frequencies.shape[0])
+        nodes = layer.frequencies, layer.frequency_weights, random.fold_in(key, np.arange(layer.frequencies.shape[0]))
         total = jax.lax.scan(add, zero, nodes)[0]
         return layer.damping * total
 
@@ -312,11 +309,11 @@ def _average_over_heads(view: View, context: Context) -> Float[Array, "k k draws
     zero = jnp.zeros((view.wanted, view.wanted, draws), jnp.float32)
 
     def group(total: Array, index: Array) -> tuple[Array, Array]:
-        key = jax.random.fold_in(context.key, index)
-        keys, values = view.shared(jax.random.fold_in(key, _SHARED), draws)
+        key = random.fold_in(context.key, index)
+        keys, values = view.shared(random.fold_in(key, _SHARED), draws)
 
         def head(total: Array, i: Array) -> tuple[Array, Array]:
-            own = jax.random.fold_in(key, i)
+            own = random.fold_in(key, i)
             weights = view.weights(view.scores(keys, own, draws), index * layer.group_size + i)
             return total + _head_covariance(view, weights, values, own, draws), entropy(weights)
 
@@ -342,7 +339,7 @@ def _average_in_coordinates(view: View, context: Context) -> Float[Array, "s s d
     at_once = max(g for g in range(1, groups + 1) if groups % g == 0 and (g == 1 or g <= at_once))
 
     def chunk(total: Array, index: Array) -> tuple[Array, Array]:
-        logits, values = _coordinate_scores(view, jax.random.fold_in(context.key, index), at_once, draws)
+        logits, values = _coordinate_scores(view, random.fold_in(context.key, index), at_once, draws)
         heads = index * at_once * layer.group_size + jnp.arange(at_once * layer.group_size)
         weights = view.weights(logits, heads.reshape(at_once, layer.group_size))
         received = jnp.einsum("ijgqn,jdgn->idgqn", weights, values, precision="highest")
@@ -367,10 +364,10 @@ def _coordinate_scores(
 
     def drawn(which: int, key: PRNGKeyArray, copies: int) -> Float[Array, "s d copies draws"]:
         factor = view.factor(which)
-        normals = jax.random.normal(key, (factor.shape[1], dim * copies, draws))
+        normals = random.normal(key, (factor.shape[1], dim * copies, draws))
         return multiply(factor, normals).reshape(factor.shape[0], dim, copies, draws)
 
-    key_q, key_k, key_v = jax.random.split(key, 3)
+    key_q, key_k, key_v = random.split(key, 3)
     queries = view.rotated(drawn(0, key_q, heads)).reshape(-1, dim, groups, layer.group_size, draws)
     keys = view.rotated(drawn(1, key_k, groups))
     scale = layer.damping / jnp.sqrt(layer.head_dim)
@@ -391,7 +388,7 @@ def _head_covariance(
     if not view.few:
         return gram_of(multiply(attended, values))
     k = view.wanted
-    normals = jax.random.normal(jax.random.fold_in(key, _SHARED), (bartlett_normals(k, k), draws))
+    normals = random.normal(random.fold_in(key, _SHARED), (bartlett_normals(k, k), draws))
     return gram_of(multiply(psd_root(gram_of(attended)), bartlett(normals, k, k, view.layer.head_dim)))
 
 
@@ -408,10 +405,10 @@ def _expected_mixing(view: View, context: Context) -> Float[Array, "k k draws"]:
             shifted = jnp.mod(chunk[..., None] + shift, 1.0)
             return jax.scipy.special.ndtri(jnp.clip(shifted, 2.0**-24, 1 - 2.0**-24))
     else:
-        chunks = jax.random.split(context.key, steps)
+        chunks = random.fold_in(context.key, np.arange(steps))
 
         def normals(chunk: Array) -> Float[Array, "m q draws"]:
-            return jax.random.normal(chunk, (dimension, EXPECTATION_AT_ONCE, draws))
+            return random.normal(chunk, (dimension, EXPECTATION_AT_ONCE, draws))
 
     def add(total: Array, chunk: Array) -> tuple[Array, None]:
         weights = view.weights(view.scores_of(normals(chunk)), 0)

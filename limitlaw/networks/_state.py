@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..numerics import bartlett, bartlett_normals, gram as gram_of, multiply, psd_root
+from ..numerics import bartlett, bartlett_normals, gram as gram_of, multiply, psd_root, random
 from ._described import Layout
 
 
@@ -31,10 +30,10 @@ class Context:
 
     def split(self, parts: int) -> list["Context"]:
         """Contexts with random numbers of their own."""
-        return [replace(self, key=key) for key in jax.random.split(self.key, parts)]
+        return [replace(self, key=key) for key in random.split(self.key, parts)]
 
     def normals(self, *shape: int) -> Float[Array, "*shape draws"]:
-        return jax.random.normal(self.key, (*shape, self.draws))
+        return random.normal(self.key, (*shape, self.draws))
 
 
 class Tokens(eqx.Module):

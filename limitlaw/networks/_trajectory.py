@@ -13,12 +13,12 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import ndtr, ndtri
 
 from .. import _arguments, laws
-from ..numerics import Block, bytes_in_words, calls_lapack, draw_blocks
+from ..numerics import Block, bytes_in_words, calls_lapack, draw_blocks, random
 from ._attention import Attention
 from ._described import Layout
-from ._gram import Scope, apply_settled, at_width, block_size, gram, memory, needs_mean
-from ._layers import Only, Readout, Repeat
-from ._state import Tokens
+from ._gram import Scope, at_width, block_size, branch_of, gram, joined, memory, needs_mean, settled
+from ._layers import Only, Readout, Repeat, Residual
+from ._state import Context, Tokens
 
 _BATCHES = 50  # behind the standard error of a kurtosis
 _OBSERVABLES = ("variance", "kurtosis", "cosine", "effective_rank", "entropy", "quantile_ratio")
@@ -398,14 +398,14 @@ def _draw(
     key: PRNGKeyArray,
 ) -> Float[Array, "draws numbers"]:
     """Everything that is seen of a block of draws, in one row each: the Gram matrices, then the entropies."""
-    key_inputs, *keys = jax.random.split(key, 1 + len(layers))
+    key_inputs, *keys = random.split(key, 1 + len(layers))
     tokens, gram_of_inputs = _begun(inputs, width, key_inputs, scope)
     grams, entropies = [gram_of_inputs], []
     for layer, own, key_layer in zip(layers, active, keys, strict=True):
         # repetitions one by one: a scan would be compiled anew for every depth
         body, each = (layer,), [key_layer]
         if isinstance(layer, Repeat):
-            body, each = layer.layers, jax.random.split(key_layer, layer.count)
+            body, each = layer.layers, random.split(key_layer, layer.count)
         for key_block in each:
             tokens, after, seen = _watched(body, tokens, key_block, scope, own)
             grams.append(after)
@@ -415,20 +415,69 @@ def _draw(
 
 @functools.partial(jax.jit, static_argnums=3)
 def _begun(inputs: Any, width: Float[Array, ""], key: PRNGKeyArray, scope: Scope) -> tuple[Tokens, Array]:
-    key_inputs, key_settle = jax.random.split(key)
+    key_inputs, key_settle = random.split(key)
     tokens = gram(inputs, width, scope.context(key_inputs)).settle(scope.context(key_settle))
     tokens = Tokens(jnp.broadcast_to(tokens.root, (*tokens.root.shape[:2], scope.draws)), tokens.width)
     return tokens, _flat(tokens.gram)
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4))
 def _watched(
     layers: tuple[Any, ...], tokens: Tokens, key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None
 ) -> tuple[Tokens, Array, list[Array]]:
-    """A block, with the Gram matrix after it and the entropies of each of its attention layers."""
-    watch: list[Array] = []
-    after = apply_settled(layers, tokens, replace(scope.context(key), active=active, watch=watch))
-    return Tokens(after.root, after.width), _flat(after.gram), [_flat(e) for e in watch]
+    """A block, with the Gram matrix after it and the entropies of each of its attention layers.
+
+    Layer by layer: to add a branch, which is most of what there is to compile, is one program for all residual layers.
+    """
+    watched: list[Array] = []
+    for layer, own in zip(layers, random.split(key, len(layers)), strict=True):
+        if isinstance(layer, Residual):
+            covariance, seen = _branch(layer, tokens, own, scope, active)
+            tokens = _joined(Tokens(tokens.root, tokens.width), covariance, layer.skip, own, scope, active)
+        else:
+            tokens, seen = _applied(layer, tokens, own, scope, active)
+        watched += seen
+    return Tokens(tokens.root, tokens.width), _gram_of(tokens), watched
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _branch(
+    layer: Residual, tokens: Tokens, key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None
+) -> tuple[Array, list[Array]]:
+    context = _within(key, scope, active)
+    return branch_of(layer, tokens, context).covariance, _seen(context)
+
+
+@functools.partial(jax.jit, static_argnums=(4, 5))
+def _joined(
+    tokens: Tokens, covariance: Array, skip: Any, key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None
+) -> Tokens:
+    return joined(tokens, covariance, skip, _within(key, scope, active))
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _applied(
+    layer: Any, tokens: Tokens, key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None
+) -> tuple[Tokens, list[Array]]:
+    context = _context(key, scope, active)
+    return settled(layer, tokens, context), _seen(context)
+
+
+_gram_of = jax.jit(lambda tokens: _flat(tokens.gram))
+
+
+def _context(key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None) -> Context:
+    return replace(scope.context(key), active=active, watch=[])
+
+
+def _within(key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None) -> Context:
+    """What `settled` tells a layer."""
+    _, for_layer, _ = _context(key, scope, active).split(3)
+    return for_layer
+
+
+def _seen(context: Context) -> list[Array]:
+    """The entropies that were seen."""
+    return [_flat(entropy) for entropy in context.watch or []]
 
 
 def _flat(a: Float[Array, "... draws"]) -> Float[Array, "draws numbers"]:

@@ -1,3 +1,4 @@
+from . import random as random
 from ._activation import (
     Activation as Activation,
     activation as activation,

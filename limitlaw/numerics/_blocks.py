@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from . import random
 from ._compiled import release_compiled
 
 DEFAULT_MEMORY = 2**30  # bytes
@@ -100,7 +101,7 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
         nonlocal out
         start = i * block.size
         with jax.enable_x64(False):  # draws are float32, and the same, whatever the caller's setting
-            own = jax.random.fold_in(key, i)
+            own = random.fold_in(key, i)
             if len(devices) > 1:  # what is computed from it stays where it is
                 own = jax.device_put(own, jax.sharding.SingleDeviceSharding(devices[i % len(devices)]))
             draws = np.asarray(block.draw(own))

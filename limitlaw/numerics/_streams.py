@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+
+from . import random
 
 # Giles' approximation of erfinv in float32 (2010): in `w = -log(1 - x^2)` below 5, and in `sqrt(w)` above.
 _CENTRE = (
@@ -56,7 +57,7 @@ class Streams(NamedTuple):
     @classmethod
     def start(cls, key: PRNGKeyArray, shape: tuple[int, ...]) -> "Streams":
         """Generators in the state that the key gives them."""
-        return cls(*jax.random.bits(key, (4, *shape), jnp.uint32))
+        return cls(*random.bits(key, (4, *shape)))
 
     def bits(self) -> tuple["Streams", UInt32[Array, "*lanes"]]:
         """The next 32 bits of every lane, and the generators after that."""
