@@ -11,6 +11,7 @@ import numpy as np
 from ..networks import Attention, Inputs, Network, as_plain
 from ..numerics import clip
 from ..runs import Task
+from ..studies import program_of
 from . import _measure
 from ._experiments import seed_for
 from ._figure import Figure, Load, Table, as_stored, estimate, show
@@ -48,7 +49,7 @@ class ScoreFigure(Figure):
                     "seed": seed_for(settings, "score", scale),
                 },
                 cost=1.5,
-                program="4 clip(100.0)",
+                program=program_of(as_plain(self._network(scale))),
             )
             for scale in _SCALES
         ]

@@ -1,5 +1,6 @@
 """One look for every figure: column width, readable in print, safe for colour-blind readers."""
 
+import functools
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,9 @@ def style() -> Iterator[None]:
     import matplotlib
     from cycler import cycler
 
+    _know_own_font()
     settings: dict[Any, Any] = {
+        "font.family": ["Limitlaw Sans", "DejaVu Sans"],
         "font.size": 8,
         "axes.labelsize": 8,
         "axes.titlesize": 8,
@@ -39,6 +42,14 @@ def style() -> Iterator[None]:
     }
     with matplotlib.rc_context(settings):
         yield
+
+
+@functools.cache
+def _know_own_font() -> None:
+    """A part of DejaVu Sans, from which a PDF takes its characters ten times as fast."""
+    from matplotlib import font_manager
+
+    font_manager.fontManager.addfont(Path(__file__).with_name("fonts") / "LimitlawSans.ttf")
 
 
 def two_panels(height: float = 2.5) -> tuple[Any, Any, Any]:

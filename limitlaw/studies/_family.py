@@ -76,7 +76,7 @@ class NetworkFamily:
             working_memory(network, width),
             blocks_of(network),
             network.tokens,
-            json.dumps([table["inputs"], [part["kind"] for _, part in family._parts()]], sort_keys=True),
+            program_of(table),
         )
 
     def _set(self, name: str, value: Any) -> None:
@@ -99,6 +99,12 @@ class NetworkFamily:
         if isinstance(self.table.get("inputs"), dict):
             yield "inputs", self.table["inputs"]
         yield from _within("layers", self.table.get("layers"))
+
+
+def program_of(network: Plain) -> str:
+    """What a network compiles, roughly: networks of one program share most of it."""
+    kinds = [part["kind"] for _, part in NetworkFamily(network)._parts()]
+    return json.dumps([network["inputs"], kinds], sort_keys=True)
 
 
 def to_target(measure: str, target: str) -> str:

@@ -1,8 +1,9 @@
 """What a study measures: each function is a task of its own, settings and earlier results in, arrays out."""
 
+import functools
 import warnings
 from math import inf, isinf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -44,8 +45,28 @@ def limit_law(result: Result) -> Law:
     """The law that `limit` found."""
     if not result["heads"]:
         return Gaussian(var=Estimate(*result["variance"]), name="limit")
-    atoms = Atoms(result["values"], result["weights"], result["left_out"])
-    return ScaleMixture.of_atoms(atoms, int(result["heads"]), name="limit")
+    return _mixture(*(_Bytes.of(result[name]) for name in ("values", "weights", "left_out")), int(result["heads"]))
+
+
+class _Bytes(NamedTuple):
+    """An array that can be looked up."""
+
+    content: bytes
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> "_Bytes":
+        return cls(array.astype(np.float64).tobytes(), array.shape)
+
+    def array(self) -> np.ndarray:
+        return np.frombuffer(self.content, np.float64).reshape(self.shape)
+
+
+@functools.lru_cache(maxsize=16)
+def _mixture(values: _Bytes, weights: _Bytes, left_out: _Bytes, heads: int) -> ScaleMixture:
+    """One object for one law: it remembers where its quantiles are and its Fourier transform, which every distance to it needs."""
+    atoms = Atoms(values.array(), weights.array(), left_out.array())
+    return ScaleMixture.of_atoms(atoms, heads, name="limit")
 
 
 def output(

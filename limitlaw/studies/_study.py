@@ -16,7 +16,7 @@ from .. import _arguments, _html
 from ..networks import Network, as_plain, from_plain, unknown_key
 from ..runs import Task
 from . import _measure
-from ._family import OVERLAPS, TARGETS, Family, Member, NetworkFamily, ProblemFamily, to_target, toward
+from ._family import OVERLAPS, TARGETS, Family, Member, NetworkFamily, ProblemFamily, program_of, to_target, toward
 from ._measure import Plain
 
 if TYPE_CHECKING:
@@ -302,7 +302,8 @@ class Study:
     def _limit(self, settings: Plain, target: str) -> Task:
         network = toward(target, **settings)
         what = {"network": network, "samples": _LIMIT_SAMPLES * self.samples, "token": self.token}
-        return Task(_name_of_limit(json.dumps(network, sort_keys=True)), _measure.limit, what, cost=0.5)
+        name = _name_of_limit(json.dumps(network, sort_keys=True))
+        return Task(name, _measure.limit, what, cost=0.5, program=program_of(network))
 
     def _seed(self, settings: Plain, trial: int) -> int:
         """A seed of its own for every network, width and trial."""
