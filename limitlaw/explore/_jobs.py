@@ -38,9 +38,10 @@ class Job:
 class Jobs:
     """Answers by key: known ones, up to so many bytes, at once; others in turn on one thread, which leaves the other cores to the library."""
 
-    def __init__(self, remembered: int = _REMEMBERED, room: Room | None = None) -> None:
+    def __init__(self, remembered: int = _REMEMBERED, room: Room | None = None, view: str = "") -> None:
         self._remembered = remembered
         self._room = room
+        self._view = view
         self._held = 0
         self._known: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
@@ -87,6 +88,8 @@ class Jobs:
         if (known := self.known(key)) is not None:  # somebody else asked for it meanwhile
             return known
         release_compiled()
+        if self._room is not None:
+            self._room.enter(self._view)
         try:
             body = make(report)
         finally:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import jax
 
-_ROOM = 120 * 10**6  # bytes that answers may leave behind; with the libraries, 150 MB beyond jax
+_ROOM = 80 * 10**6  # bytes that answers may leave behind; with the libraries, 150 MB beyond jax
+_CROWDED = 0.5  # of the room, above which one view makes room for another
 _MOST_ARENAS = -8  # as glibc's mallopt knows it
 
 
@@ -44,8 +45,18 @@ class Room:
     def __init__(self, room: int = _ROOM) -> None:
         gc.freeze()  # what is there by now stays, and need not be looked through after every answer
         self._usual = self._most = resident() + room
+        self._crowded = self._usual - (1 - _CROWDED) * room
         self._dropped = False
+        self._view = ""
         self._lock = threading.Lock()
+
+    def enter(self, view: str) -> None:
+        """Before an answer: the programs of another view go, unless they are few; this one has none of them in common."""
+        with self._lock:
+            if view != self._view and resident() > self._crowded:
+                jax.clear_caches()
+                _return_unused()
+            self._view = view
 
     def tidy(self) -> None:
         """After an answer: return free memory, and drop the programs if it is not enough."""

@@ -55,7 +55,7 @@ def create_app(token: str | None = None, *, warm: bool = False, room: Room | Non
         >>> "/api/layer/density" in create_app().openapi()["paths"]
         True
     """
-    jobs = {name: Jobs(room=room) for name in VIEWS}  # what takes long in one view does not hold up another
+    jobs = {name: Jobs(room=room, view=name) for name in VIEWS}  # what takes long in one view does not hold up another
     answers = [_Answers(name, part) for name, view in VIEWS.items() for part in view.parts]
     answers += [_Answers(name, part, sketch=True) for name, view in VIEWS.items() for part in view.sketched]
 

@@ -10,6 +10,7 @@ A rule is written for one sample: `rule(layer, stream, context)`; trailing axes 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import equinox as eqx
@@ -377,7 +378,7 @@ def sampler(net: Any, width: int | float, observe: str, rows: tuple[int, ...] | 
         _draw,
         inputs,
         tuple(parts),
-        jnp.asarray(width, jnp.float32),
+        jax.device_put(np.float32(width)),
         observe=observe,
         rows=rows,
         scope=Scope(size, net.layout, tracks_mean),
@@ -433,13 +434,13 @@ def _has_attention(layer: Layer) -> bool:
 
 
 def _as_traced(leaf: Any) -> Any:
-    """Numbers become arrays, so that they are traced rather than compiled in."""
+    """Numbers become arrays, so that they are traced rather than compiled in; of numpy, which takes no program to make them."""
     array = np.asarray(leaf)
-    return jnp.asarray(array, array.dtype if array.dtype == bool else jnp.float32)
+    return array if array.dtype == bool else array.astype(np.float32)
 
 
-def block_size(net: Any, width: int | float, scores_of: int | float = 0) -> int:
-    """Draws in a block: as many as keep a few token matrices of it in a core's cache and its work below a second or so.
+def block_size(net: Any, width: int | float, scores_of: int | float = 0, most: float = inf) -> int:
+    """Draws in a block: as many as keep a few token matrices of it in a core's cache and its work below a second or so, `most` at the most.
 
     It depends on the width only where hidden layers are wider than most, so that it is compiled once.
     """
@@ -448,7 +449,7 @@ def block_size(net: Any, width: int | float, scores_of: int | float = 0) -> int:
         return largest_power_of_two(min(16, 2**16 / s**2))
     matrices, _ = _work(net, width)
     _, units = _work(net, width, least=_USUAL_UNITS)
-    limits = [2**16 / max(s, 8), 2**18 / s**2, 2**26 / (s * matrices * max(s / 8, 1))]
+    limits = [most, 2**16 / max(s, 8), 2**18 / s**2, 2**26 / (s * matrices * max(s / 8, 1))]
     if scores_of:
         limits.append(2**22 / (s**2 * scores_of))
     if units:

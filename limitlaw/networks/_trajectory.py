@@ -23,6 +23,7 @@ from ._state import Context, Tokens
 _BATCHES = 50  # behind the standard error of a kurtosis
 _OBSERVABLES = ("variance", "kurtosis", "cosine", "effective_rank", "entropy", "quantile_ratio")
 _BISECTIONS = 60
+_DRAWS_AT_ONCE = 256  # of a network whose every block is seen: more are no faster, and a first look waits for them
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,7 +343,7 @@ def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory
     """Draws of a network along its depth, by the Gram reading."""
     stages = _stages(net.layers, net.layout)
     tokens, blocks = net.tokens, blocks_of(net)
-    size = block_size(net, width)
+    size = block_size(net, width, most=_DRAWS_AT_ONCE)
     heads = sum(
         int(part.heads) * count
         for top in net.layers
@@ -367,7 +368,7 @@ def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory
         at_width(part, width, net.layout, observed=True) for part in (net.inputs, *(stage.layer for stage in stages))
     )
     draw = functools.partial(
-        _draw, inputs, tuple(parts), tuple(stage.active for stage in stages), jnp.asarray(width, jnp.float32), scope
+        _draw, inputs, tuple(parts), tuple(stage.active for stage in stages), jax.device_put(np.float32(width)), scope
     )
     block = Block(draw, size, memory(net, width, size) + 4 * size * numbers, alone=calls_lapack(net.tokens))
     flat = draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory)
@@ -396,8 +397,8 @@ def _draw(
     width: Float[Array, ""],
     scope: Scope,
     key: PRNGKeyArray,
-) -> Float[Array, "draws numbers"]:
-    """Everything that is seen of a block of draws, in one row each: the Gram matrices, then the entropies."""
+) -> list[Float[Array, "draws _"]]:
+    """Everything that is seen of a block of draws, in rows: the Gram matrices, then the entropies."""
     key_inputs, *keys = random.split(key, 1 + len(layers))
     tokens, gram_of_inputs = _begun(inputs, width, key_inputs, scope)
     grams, entropies = [gram_of_inputs], []
@@ -410,7 +411,7 @@ def _draw(
             tokens, after, seen = _watched(body, tokens, key_block, scope, own)
             grams.append(after)
             entropies += seen
-    return jnp.concatenate([*grams, *entropies], axis=1)
+    return [*grams, *entropies]
 
 
 @functools.partial(jax.jit, static_argnums=3)
@@ -462,7 +463,9 @@ def _applied(
     return settled(layer, tokens, context), _seen(context)
 
 
-_gram_of = jax.jit(lambda tokens: _flat(tokens.gram))
+@jax.jit
+def _gram_of(tokens: Tokens) -> Array:
+    return _flat(tokens.gram)
 
 
 def _context(key: PRNGKeyArray, scope: Scope, active: tuple[bool, ...] | None) -> Context:

@@ -55,7 +55,7 @@ def _after_perceptron(layer: MLP, zero: np.ndarray) -> np.ndarray:
         return np.zeros_like(zero)
     if not layer.out_std:
         return np.ones_like(zero)
-    at_rest = bool(layer.in_bias_std == 0 and (layer.gated or float(layer.activation(0.0)) == 0))
+    at_rest = bool(layer.in_bias_std == 0 and (layer.gated or layer.activation.at_zero == 0))
     return zero & at_rest
 
 

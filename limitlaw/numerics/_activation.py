@@ -39,13 +39,28 @@ class Activation:
     function: Callable[[Any], Any] = field(repr=False)
     dual: Dual | None = field(default=None, repr=False, compare=False)
     identity_up_to: float = field(default=0.0, repr=False)
+    takes_arrays: bool = field(default=False, repr=False, compare=False)  # otherwise it may be written for one number
 
     def __call__(self, x: Any) -> jax.Array:
         x = jnp.asarray(x)
+        if self.takes_arrays:
+            return self.function(x)
         return jax.vmap(self.function)(x.ravel()).reshape(x.shape)
 
     def __repr__(self) -> str:
         return self.name
+
+    @functools.cached_property
+    def at_zero(self) -> float:
+        """`phi(0)`.
+
+        !!! Example
+
+            >>> import limitlaw as ll
+            >>> ll.activation("gelu").at_zero, ll.activation("sigmoid").at_zero
+            (0.0, 0.5)
+        """
+        return float(jax.jit(self)(0.0))  # one program in place of one for every operation
 
     def kernel(self, covariance: Any) -> jax.Array:
         """`E phi(u_i) phi(u_j)`, `u ~ N(0, covariance)`, on the two leading axes; trailing axes are draws.
@@ -139,15 +154,16 @@ def _namespace(*values: Any) -> Any:
     return jnp if any(isinstance(value, jax.Array) for value in values) else np
 
 
+_known = functools.partial(Activation, takes_arrays=True)
 _NAMED = {
-    "identity": Activation("identity", lambda x: x, lambda a, b, c: c, inf),
-    "relu": Activation("relu", jax.nn.relu, _relu_dual),
-    "tanh": Activation("tanh", jnp.tanh),
-    "erf": Activation("erf", jax.scipy.special.erf, _erf_dual),
-    "gelu": Activation("gelu", lambda x: jax.nn.gelu(x, approximate=False), _gelu_dual),
-    "gelu_tanh": Activation("gelu_tanh", lambda x: jax.nn.gelu(x, approximate=True)),
-    "silu": Activation("silu", jax.nn.silu),
-    "sigmoid": Activation("sigmoid", jax.nn.sigmoid),
+    "identity": _known("identity", lambda x: x, lambda a, b, c: c, inf),
+    "relu": _known("relu", jax.nn.relu, _relu_dual),
+    "tanh": _known("tanh", jnp.tanh),
+    "erf": _known("erf", jax.scipy.special.erf, _erf_dual),
+    "gelu": _known("gelu", lambda x: jax.nn.gelu(x, approximate=False), _gelu_dual),
+    "gelu_tanh": _known("gelu_tanh", lambda x: jax.nn.gelu(x, approximate=True)),
+    "silu": _known("silu", jax.nn.silu),
+    "sigmoid": _known("sigmoid", jax.nn.sigmoid),
 }
 _BY_FUNCTION = {named.function: named for named in _NAMED.values()}
 
@@ -163,7 +179,7 @@ def clip(bound: Any) -> Activation:
     """
     if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not float(bound) > 0:
         raise ValueError(f"bound={bound!r}: clip needs a positive number.")
-    return Activation(f"clip({float(bound)!r})", _Clip(float(bound)), identity_up_to=float(bound))
+    return _known(f"clip({float(bound)!r})", _Clip(float(bound)), identity_up_to=float(bound))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
@@ -37,7 +36,7 @@ def seed_key(seed: int) -> PRNGKeyArray:
         True
     """
     return jax.random.wrap_key_data(
-        jnp.asarray(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)), impl="threefry2x32"
+        jax.device_put(np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)), impl="threefry2x32"
     )
 
 
@@ -55,7 +54,10 @@ def largest_power_of_two(at_most: int | float) -> int:
 
 @dataclass(frozen=True)
 class Block:
-    """A block of draws: `draw(key)` returns `size` of them, draws first, within `memory` bytes; `alone` if two must not run at once."""
+    """A block of draws: `draw(key)` returns `size` of them, draws first, within `memory` bytes; `alone` if two must not run at once.
+
+    A list of arrays is one whose second axis they share, put together here, for which no program is compiled.
+    """
 
     draw: Callable[[PRNGKeyArray], Any]
     size: int
@@ -104,7 +106,7 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
             own = random.fold_in(key, i)
             if len(devices) > 1:  # what is computed from it stays where it is
                 own = jax.device_put(own, jax.sharding.SingleDeviceSharding(devices[i % len(devices)]))
-            draws = np.asarray(block.draw(own))
+            draws = _together(block.draw(own))
         if i == 0:  # it runs first, alone
             out = np.empty((samples, *draws.shape[1:]), draws.dtype)
         out[start : start + block.size] = draws[: samples - start]
@@ -120,8 +122,12 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
 
 def _bytes_a_draw(block: Block, key: PRNGKeyArray) -> int:
     with jax.enable_x64(False):
-        shape = jax.eval_shape(block.draw, key)
-    return int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
+        shapes = jax.tree.leaves(jax.eval_shape(block.draw, key))
+    return sum(int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize for shape in shapes)
+
+
+def _together(drawn: Any) -> np.ndarray:
+    return np.concatenate(drawn, axis=1) if isinstance(drawn, list) else np.asarray(drawn)
 
 
 def available_cores() -> int:

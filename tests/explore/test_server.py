@@ -464,16 +464,17 @@ def test_room_is_made_before_an_answer_and_after_it(monkeypatch):
     happened = []
     room = Room()
     monkeypatch.setattr(_jobs, "release_compiled", lambda: happened.append("release"))
+    monkeypatch.setattr(room, "enter", happened.append)
     monkeypatch.setattr(room, "tidy", lambda: happened.append("tidy"))
 
     async def story():
-        jobs = Jobs(room=room)
+        jobs = Jobs(room=room, view="layer")
         for _ in range(2):
             await jobs.answer("", "key", lambda report: happened.append("compute") or b"x", present)
         jobs.close()
 
     asyncio.run(story())
-    assert happened == ["release", "compute", "tidy"]
+    assert happened == ["release", "layer", "compute", "tidy"]
 
 
 def test_programs_are_dropped_where_there_is_no_room_for_them_but_not_again_and_again(monkeypatch):
@@ -484,6 +485,23 @@ def test_programs_are_dropped_where_there_is_no_room_for_them_but_not_again_and_
     for used[0] in (140, 160, 155, 155, 160, 156, 140):  # after each answer
         room.tidy()
     assert dropped == [160, 160]
+
+
+def test_one_view_makes_room_for_another_where_there_is_little(monkeypatch):
+    used, dropped = [100], []
+    monkeypatch.setattr(_memory, "resident", lambda: used[0])
+    monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append(used[0]))
+    room = Room(50)
+    for view, used[0] in (
+        ("layer", 110),
+        ("layer", 140),
+        ("depth", 120),
+        ("layer", 141),
+        ("layer", 145),
+        ("depth", 146),
+    ):
+        room.enter(view)
+    assert dropped == [141, 146]
 
 
 def test_a_busy_port_is_refused_in_a_sentence():
