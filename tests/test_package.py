@@ -31,6 +31,13 @@ def test_the_command_line_answers_before_jax_is_imported():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+def test_what_few_need_is_not_imported_for_all():
+    code = "import sys, limitlaw.explore._server, limitlaw.figures; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    slow = {"scipy.optimize", "scipy.interpolate", "scipy.integrate", "scipy.stats", "matplotlib", "xarray", "pandas"}
+    assert not slow & set(done.stdout.split())
+
+
 def test_cite_names_the_paper_behind_what_was_used():
     net = ll.Network(ll.Inputs(tokens=2), ll.Attention())
     for used in (net, net.law(), ll.netsor.Program(), ll.netsor, ll.kl):

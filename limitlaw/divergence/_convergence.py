@@ -8,16 +8,16 @@ from math import inf, isinf
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from .. import _arguments
 from ..laws import Law
-from ..numerics import Estimate
+from ..numerics import Estimate, root_between
 from ._distances import kl
 
 Metric = Callable[[Any, Any], Estimate]
 
 _ENOUGH_FOR_CURVATURE = 5
+_USUAL_EXPONENT, _EXPONENT_STEP, _FARTHEST_EXPONENT = 2.0, 0.25, 8.0
 
 
 @dataclass(frozen=True)
@@ -90,41 +90,33 @@ class Convergence:
             raise ValueError(
                 f"widths={list(self.widths)}: a fit of {free} numbers needs at least {free} widths; give more, or exponent=2."
             )
-        second = len(self.widths) >= _ENOUGH_FOR_CURVATURE
         n, y = np.array(self.widths, np.float64), np.array([float(v) for v in self.values])
         errors = np.array([v.stderr for v in self.values])
         errors = np.where(errors > 0, errors, 1e-6 * np.abs(y))  # exact values count alike
-
-        def parts(at: np.ndarray) -> tuple[float, float, float, float]:
-            rest = list(at[2:])
-            return (
-                at[0],
-                at[1],
-                (rest.pop(0) if second else 0.0),
-                (rest.pop(0) if exponent is None else float(exponent)),
-            )
-
-        def residuals(at: np.ndarray) -> np.ndarray:
-            log_c, a, b, k = parts(at)
-            return (np.exp(log_c - k * np.log(n)) * (1 + a / n + b / n**2) - y) / errors
-
-        guess = 2.0 if exponent is None else float(exponent)
-        smallest = float(n.min())
-        start = [np.log(max(np.median(y * n**guess), 1e-300)), 0.0, *[0.0] * second, *[guess] * (exponent is None)]
-        scale = [1.0, smallest, *[smallest**2] * second, *[0.1] * (exponent is None)]
-        solution = least_squares(residuals, start, x_scale=scale, xtol=1e-14, ftol=1e-14, gtol=1e-14)
-        log_c, a, b, k = parts(solution.x)
-        freedom = len(n) - len(start)
-        misfit = max(2 * float(solution.cost) / freedom, 1.0) if freedom else 1.0
-        spread = parts(np.sqrt(misfit * np.diagonal(np.linalg.pinv(solution.jac.T @ solution.jac))))
+        series = _Series(n, y, errors, 2 + (len(n) >= _ENOUGH_FOR_CURVATURE))
+        k = series.best_exponent() if exponent is None else float(exponent)
+        factors, misfits = series.fitted(k)
+        slopes = [*series.columns(k).T, *[series.slopes(k)] * (exponent is None)]
+        covariance = _inverse_of_square(np.stack(slopes, axis=1))
+        freedom, chi_square = len(n) - len(slopes), float(misfits @ misfits)
+        if freedom:
+            covariance *= max(chi_square / freedom, 1.0)
         dof = min(v.dof for v in self.values)
-        constant = float(np.exp(log_c))
+
+        def relative(power: int) -> Estimate:
+            """A factor of the series over the first, in units of the widths."""
+            if power >= factors.size:
+                return Estimate(0.0, 0.0, dof)
+            ratio, unit = factors[power] / factors[0], series.smallest**power
+            by = (np.eye(factors.size)[power] - ratio * np.eye(factors.size)[0]) / factors[0]
+            return Estimate(unit * ratio, unit * np.sqrt(by @ covariance[: by.size, : by.size] @ by), dof)
+
         return Fit(
-            Estimate(constant, constant * spread[0], dof),
-            Estimate(k, spread[3] if exponent is None else 0.0, dof),
-            Estimate(a, spread[1], dof),
-            Estimate(b, spread[2], dof),
-            2 * float(solution.cost),
+            Estimate(factors[0], np.sqrt(covariance[0, 0]), dof),
+            Estimate(k, np.sqrt(covariance[-1, -1]) if exponent is None else 0.0, dof),
+            relative(1),
+            relative(2),
+            chi_square,
             freedom,
         )
 
@@ -165,6 +157,56 @@ class Convergence:
         axes.set_ylabel(f"{self.metric} to the limit")
         axes.legend()
         return axes
+
+
+@dataclass(frozen=True)
+class _Series:
+    """`n^-k (f_0 + f_1 m/n + ...)`, `m` the smallest width: linear but for `k`, and fitted to values `y` in units of their errors."""
+
+    n: np.ndarray
+    y: np.ndarray
+    errors: np.ndarray
+    terms: int
+
+    @property
+    def smallest(self) -> float:
+        return float(self.n.min())
+
+    def columns(self, k: float) -> np.ndarray:
+        """What each factor is multiplied by."""
+        powers = (self.smallest / self.n[:, None]) ** np.arange(self.terms)
+        return powers * (self.n**-k / self.errors)[:, None]
+
+    def fitted(self, k: float) -> tuple[np.ndarray, np.ndarray]:
+        """The best factors, and what they leave."""
+        columns = self.columns(k)
+        largest = np.linalg.norm(columns, axis=0)
+        factors = np.linalg.lstsq(columns / largest, self.y / self.errors)[0] / largest
+        return factors, columns @ factors - self.y / self.errors
+
+    def slopes(self, k: float) -> np.ndarray:
+        """How the values change with the exponent."""
+        return -np.log(self.n) * (self.columns(k) @ self.fitted(k)[0])
+
+    def best_exponent(self) -> float:
+        """Where chi-square, as a function of the exponent alone, has the minimum that lies downhill from 2."""
+
+        def steepness(k: float) -> float:
+            return float(self.fitted(k)[1] @ self.slopes(k))
+
+        here, at = _USUAL_EXPONENT, steepness(_USUAL_EXPONENT)
+        while abs(here - _USUAL_EXPONENT) < _FARTHEST_EXPONENT:
+            there = here - float(np.sign(at)) * _EXPONENT_STEP
+            if steepness(there) * at <= 0:
+                return root_between(steepness, min(here, there), max(here, there), 1e-13)
+            here = there
+        return here
+
+
+def _inverse_of_square(columns: np.ndarray) -> np.ndarray:
+    """`(C^T C)^-1`, whatever the units of the columns."""
+    largest = np.linalg.norm(columns, axis=0)
+    return np.linalg.pinv((columns / largest).T @ (columns / largest)) / np.outer(largest, largest)
 
 
 def convergence(

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.special import ndtr, ndtri
 
 from .. import _arguments
 from ..laws import Empirical, Law
 from ..laws._empirical import NEIGHBOURS, checked_distances, neighbour_distances, neighbour_entropy
 from ..laws._law import gauss_panels
-from ..numerics import Estimate, jackknife
+from ..numerics import CubicSpline, Estimate, jackknife
 from ._pair import left_out_of_two, root_of_squared
 
 _MOST_DRAWN = 2**17
@@ -202,6 +201,8 @@ def _distance_to(law: Law) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
     knots = law.quantiles_of_normal(_SCORES[::2])
     x, weights = gauss_panels(knots)
     tail = law.ccdf(x)
+    from scipy.interpolate import CubicHermiteSpline  # slow to import
+
     areas = (weights * tail).reshape(knots.size - 1, -1).sum(axis=1)
     beyond = np.append(np.cumsum(areas[::-1])[::-1], 0.0)  # int ccdf from each knot on
     # E|x - Y| = x - E Y + 2 int_x^inf ccdf

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jax
 
-_ROOM = 80 * 10**6  # bytes that answers may leave behind; with the libraries, 150 MB beyond jax
+_ROOM = 142 * 10**6  # bytes beyond a start at which jax has computed nothing yet; 150 MB beyond one at which it has
 _CROWDED = 0.5  # of the room, above which one view makes room for another
 _MOST_ARENAS = -8  # as glibc's mallopt knows it
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import BarycentricInterpolator
 
 from ..numerics import Estimate
 from ..runs import Task
@@ -150,6 +149,8 @@ class HeadsFigure(Figure):
 
 def _between(exact: xr.DataArray, dims: np.ndarray) -> np.ndarray:
     """Between head dimensions: what is exact is smooth in 1/d, and a polynomial through its values is right to 0.03%."""
+    from scipy.interpolate import BarycentricInterpolator  # slow to import
+
     return BarycentricInterpolator(1 / exact["head_dim"].values, exact.values)(1 / dims)
 
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import root_scalar
 
-from ..numerics import left_out
+from ..numerics import left_out, root_between
 
 BATCHES = 256  # so that a standard error is itself known to 5%
 _BINS = 600
@@ -144,10 +143,10 @@ def _chi_square_mean(dof: int | float) -> Atoms:
         return depth(t) + t / 2 - _NEGLIGIBLE
 
     most = 2 + float(np.log(1 + 2 * _CHI_SQUARE_DEPTH / dof))
-    high = root_scalar(lambda t: depth(t) - _CHI_SQUARE_DEPTH, bracket=(0.0, most)).root
+    high = root_between(lambda t: depth(t) - _CHI_SQUARE_DEPTH, 0.0, most)
     low = float(np.log(_SMALLEST))
     if missing(low) > 0:
-        low = root_scalar(missing, bracket=(low, 0.0)).root
+        low = root_between(missing, low, 0.0)
     t = np.linspace(low, high, _CHI_SQUARE_NODES)
     weights = np.exp(-dof / 2 * (np.expm1(t) - t))
     weights /= weights.sum()

@@ -3,7 +3,8 @@
 import functools
 
 import numpy as np
-from scipy.optimize import brentq
+
+from ..numerics import root_between
 
 _DEPTH = 42.0  # exp(-42) is below rounding
 _WINDOW = 1.5  # width of a window in standard deviations
@@ -97,7 +98,7 @@ class TiltedFourier:
         low, high = 0.0, x / float(self._rows[0] @ self._values)
         while self._mean(high) < x:
             low, high = high, 2 * high
-        return float(brentq(lambda tau: self._mean(tau) - x, low, high, xtol=_SADDLE * high))  # type: ignore[reportArgumentType]
+        return root_between(lambda tau: self._mean(tau) - x, low, high, _SADDLE * high)
 
     def _mean(self, tau: float) -> float:
         """The mean of the tilted law, `Lambda'(tau)`."""

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from .. import _arguments, _html
-from ..numerics import Estimate, jackknife
+from ..numerics import CubicSpline, Estimate, jackknife
 
 _TAILS = (
     0.5 - 1e-7,

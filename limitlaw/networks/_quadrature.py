@@ -11,11 +11,10 @@ from math import isinf
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import gammainccinv, gammaincinv, ndtr
 
 from ..laws import Atoms
-from ..numerics import largest_power_of_two, sobol_normals
+from ..numerics import CubicSpline, largest_power_of_two, sobol_normals
 from ._attention import Attention
 from ._described import Layout
 

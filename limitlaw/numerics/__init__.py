@@ -15,6 +15,7 @@ from ._blocks import (
     largest_power_of_two as largest_power_of_two,
     seed_key as seed_key,
 )
+from ._bracket import root_between as root_between
 from ._chi import chi_square_mean as chi_square_mean
 from ._compiled import keep_compiled as keep_compiled, release_compiled as release_compiled
 from ._estimate import Estimate as Estimate
@@ -40,4 +41,5 @@ from ._root import (
     psd_root as psd_root,
     transpose as transpose,
 )
+from ._spline import CubicSpline as CubicSpline
 from ._streams import Streams as Streams

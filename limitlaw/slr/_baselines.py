@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, hyp0f1, log_expit, logsumexp, ndtr, owens_t
 
 _DEPTH = 45.0  # exp(-45) is below rounding
@@ -193,6 +192,8 @@ def _erf_risk(slope: np.ndarray, gamma: float, mean: float, others: float) -> np
 
 def _refine(function: Callable[[float], float], grid: np.ndarray, best: int) -> tuple[float, float]:
     """The minimum between the neighbours of the best point of a grid, and where it is."""
+    from scipy.optimize import minimize_scalar  # slow to import
+
     bounds = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
     found = minimize_scalar(function, bounds=bounds, method="bounded", options={"xatol": 1e-9})
     return float(found.fun), float(found.x)  # type: ignore[reportAttributeAccessIssue]

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
-from scipy.optimize import brentq
 
 from .. import _arguments
+from ..numerics import root_between
 from ._landscape import Landscape
 from ._links import Link
 from ._mean_field import MeanFieldRisk
@@ -157,6 +156,8 @@ def flow(landscape: Landscape, start: np.ndarray, times: np.ndarray, *, planar: 
             out[2:] = 0.0
         return out
 
+    from scipy.integrate import solve_ivp  # with scipy.optimize: slow to import
+
     solution = solve_ivp(rate, (0.0, float(times[-1])), start, "LSODA", times, rtol=_TOLERANCE, atol=_TOLERANCE / 10)
     if not solution.success:
         raise RuntimeError(f"the flow could not be followed beyond time {solution.t[-1]:.4g}: {solution.message}")
@@ -206,7 +207,7 @@ def _zeros_of_slope(link: Link, gamma: float) -> list[float]:
     nu = np.linspace(-1 + 1e-6, 1 - 1e-6, _SEARCHED)
     values = link.kernel(gamma, nu)[1]
     changes = np.flatnonzero(values[:-1] * values[1:] < 0)
-    crossings = [float(brentq(slope, nu[i], nu[i + 1])) for i in changes]  # type: ignore[reportArgumentType]
+    crossings = [root_between(slope, float(nu[i]), float(nu[i + 1])) for i in changes]
     touching = nu[np.abs(values) <= _AT_REST * np.abs(values).max()] if values.any() else []
     return sorted({round(float(x), 12) + 0.0 for x in (*crossings, *touching)})  # + 0.0: no minus zero
 

@@ -6,11 +6,16 @@ the `N = L - 1` others, which are independent. All in `s` are tabulated once, fo
 rounding, as the integrands are analytic in a strip of width pi.
 """
 
+from __future__ import annotations
+
 import functools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_SCALE = 2000.0  # of the scores, beyond which attention is hard to every digit
 _STEP = 0.25  # in y: the error is about 100 exp(-pi^2 / step)
@@ -136,7 +141,7 @@ class Tables:
             rows[2].append(kept[1] + first)
         starts, columns = np.cumsum(counts), np.concatenate(rows[2])
         shape = self.y.size, self.h.size
-        once, twice = (csr_array((np.concatenate(data), columns, starts), shape=shape) for data in rows[:2])
+        once, twice = (_sparse(np.concatenate(data), columns, starts, shape) for data in rows[:2])
         return once, twice
 
     def one_other(self, values: np.ndarray) -> np.ndarray:
@@ -168,7 +173,7 @@ class Tables:
         data = [np.exp(-kappa) * _STEP]
         for _ in range(3):
             data.append(data[-1] * kappa)
-        return [csr_array((d, columns, starts), shape=(s.size, y.size)) for d in data], last
+        return [_sparse(d, columns, starts, (s.size, y.size)) for d in data], last
 
     def against(self, j: int, z: np.ndarray) -> np.ndarray:
         """`int kappa_s^j exp(-kappa_s) z(y) dy` for each `s`; the last axis of `z` is `y`."""
@@ -189,6 +194,12 @@ class Tables:
         """The standard normal `g` that makes each `s`, and its weight, for overlaps `mu` along a new first axis."""
         g = (self.s - self.setting.signal * mu[:, None]) / self.setting.gamma
         return g, np.exp(-(g**2) / 2) * (self.s_step / (self.setting.gamma * np.sqrt(2 * np.pi)))
+
+
+def _sparse(data: np.ndarray, columns: np.ndarray, starts: np.ndarray, shape: tuple[int, int]) -> csr_array:
+    from scipy.sparse import csr_array  # slow to import
+
+    return csr_array((data, columns, starts), shape=shape)
 
 
 def _apply(matrix: csr_array, z: np.ndarray) -> np.ndarray:

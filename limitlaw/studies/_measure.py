@@ -6,12 +6,11 @@ from math import inf, isinf
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from ..divergence import ResolutionWarning, kde_kl, kl, ks, tv, wasserstein
 from ..laws import Atoms, Gaussian, Law, ScaleMixture
 from ..networks import from_plain
-from ..numerics import Estimate
+from ..numerics import CubicSpline, Estimate
 from ..runs import Result
 
 Plain = dict[str, Any]

@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 
 import limitlaw as ll
 from limitlaw.divergence import Convergence
@@ -36,6 +37,33 @@ def test_the_fit_recovers_what_it_was_given():
     fixed = study(2.0, 11.0, a=-14.0, noise=1e-9).fit(exponent=2.0)
     assert (fixed.exponent, fixed.exponent.stderr) == (2.0, 0.0)
     assert fixed.constant == pytest.approx(11.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [None, 2.0])
+@pytest.mark.parametrize("widths", [(16, 64, 256), (16, 32, 64, 128), (16, 32, 64, 128, 256, 512)])
+def test_the_fit_is_the_least_of_all_sums_of_squares(widths, exponent):
+    rng = np.random.default_rng(len(widths))
+    n = np.array(widths, float)
+    y = 3 * n**-2 * (1 + 5 / n)
+    errors = 0.01 * y
+    y = y + errors * rng.standard_normal(n.size)
+    fit = Convergence(widths, tuple(map(ll.Estimate, y, errors)), "kl").fit(exponent)
+    found = [float(fit.constant), float(fit.correction), float(fit.curvature), float(fit.exponent)]
+    free = [True, True, len(widths) >= 5, exponent is None]
+
+    def residuals(free_ones):
+        values = np.array(found)
+        values[free] = free_ones
+        c, a, b, k = values
+        return (c * n**-k * (1 + a / n + b / n**2) - y) / errors
+
+    start = np.array(found)[free]
+    other = least_squares(residuals, start, x_scale=np.abs(start) + 1e-3, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    np.testing.assert_allclose(other.x, start, rtol=1e-5)
+    assert fit.chi_square == pytest.approx(2 * other.cost, rel=1e-6, abs=1e-10)
+    inverse = np.linalg.inv(other.jac.T @ other.jac) * (max(fit.chi_square / fit.dof, 1) if fit.dof else 1)
+    stated = np.array([fit.constant.stderr, fit.correction.stderr, fit.curvature.stderr, fit.exponent.stderr])[free]
+    np.testing.assert_allclose(stated, np.sqrt(np.diagonal(inverse)), rtol=1e-3)
 
 
 def test_the_errors_of_the_fit_are_those_of_its_values():
