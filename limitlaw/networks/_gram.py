@@ -434,12 +434,12 @@ def _has_attention(layer: Layer) -> bool:
 
 
 def _as_traced(leaf: Any) -> Any:
-    """Numbers become arrays, so that they are traced rather than compiled in; of numpy, which takes no program to make them."""
+    """Numbers become arrays, so that they are traced rather than compiled in; by way of numpy, which takes no program to make them."""
     array = np.asarray(leaf)
-    return array if array.dtype == bool else array.astype(np.float32)
+    return jax.device_put(array if array.dtype == bool else array.astype(np.float32))
 
 
-def block_size(net: Any, width: int | float, scores_of: int | float = 0, most: float = inf) -> int:
+def block_size(net: Any, width: int | float, scores_of: int | float = 0, most: int | float = inf) -> int:
     """Draws in a block: as many as keep a few token matrices of it in a core's cache and its work below a second or so, `most` at the most.
 
     It depends on the width only where hidden layers are wider than most, so that it is compiled once.

@@ -397,7 +397,7 @@ def _draw(
     width: Float[Array, ""],
     scope: Scope,
     key: PRNGKeyArray,
-) -> list[Float[Array, "draws _"]]:
+) -> list[Array]:
     """Everything that is seen of a block of draws, in rows: the Gram matrices, then the entropies."""
     key_inputs, *keys = random.split(key, 1 + len(layers))
     tokens, gram_of_inputs = _begun(inputs, width, key_inputs, scope)

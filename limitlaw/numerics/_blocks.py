@@ -106,10 +106,10 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
             own = random.fold_in(key, i)
             if len(devices) > 1:  # what is computed from it stays where it is
                 own = jax.device_put(own, jax.sharding.SingleDeviceSharding(devices[i % len(devices)]))
-            draws = _together(block.draw(own))
-        if i == 0:  # it runs first, alone
-            out = np.empty((samples, *draws.shape[1:]), draws.dtype)
-        out[start : start + block.size] = draws[: samples - start]
+            draws = block.draw(own)
+            if i == 0:  # it runs first, alone
+                out = _room_for(samples, draws)
+            _fill(out[start : start + block.size], draws)
 
     progress = _Progress(blocks)
     try:
@@ -126,8 +126,22 @@ def _bytes_a_draw(block: Block, key: PRNGKeyArray) -> int:
     return sum(int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize for shape in shapes)
 
 
-def _together(drawn: Any) -> np.ndarray:
-    return np.concatenate(drawn, axis=1) if isinstance(drawn, list) else np.asarray(drawn)
+def _room_for(samples: int, draws: Any) -> np.ndarray:
+    if isinstance(draws, list):
+        return np.empty((samples, sum(part.shape[1] for part in draws)), draws[0].dtype)
+    return np.empty((samples, *draws.shape[1:]), draws.dtype)
+
+
+def _fill(rows: np.ndarray, draws: Any) -> None:
+    """Draws into the rows that are wanted of them; of several arrays each as soon as it is there, while a device goes on with the others."""
+    if not isinstance(draws, list):
+        rows[:] = np.asarray(draws)[: len(rows)]
+        return
+    for part in draws:
+        part.copy_to_host_async()
+    ends = np.cumsum([part.shape[1] for part in draws])
+    for part, columns in zip(draws, np.split(rows, ends[:-1], axis=1), strict=True):
+        columns[:] = np.asarray(part)[: len(rows)]
 
 
 def available_cores() -> int:

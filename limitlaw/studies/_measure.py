@@ -58,7 +58,9 @@ class _Bytes(NamedTuple):
         return cls(array.astype(np.float64).tobytes(), array.shape)
 
     def array(self) -> np.ndarray:
-        return np.frombuffer(self.content, np.float64).reshape(self.shape)
+        return (
+            np.frombuffer(self.content, np.float64).reshape(self.shape).copy()
+        )  # where sums find their numbers aligned
 
 
 @functools.lru_cache(maxsize=16)

@@ -22,7 +22,7 @@ from limitlaw.explore import VIEWS, Cancelled, FieldError, _jobs, _memory
 from limitlaw.explore._jobs import Jobs
 from limitlaw.explore._memory import Room
 from limitlaw.explore._server import create_app
-from limitlaw.networks._trajectory import _watched
+from limitlaw.networks._trajectory import _branch, _joined
 
 GRAM = [[1.0, 0.25, 0.1], [0.25, 2.0, -0.3], [0.1, -0.3, 0.5]]
 GRAM_TEXT = "1 .25 .1; .25, 2, -.3; 0.1 -0.3 5e-1"
@@ -138,9 +138,9 @@ def test_a_known_model_is_seen_at_infinite_width_too(client, model):
 def test_another_depth_of_the_same_block_compiles_nothing():
     block = ll.Residual(ll.LayerNorm(), ll.Attention(heads=2, head_dim="split"))
     ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(2, block)).trajectory(10, width=16)
-    compiled = _watched._cache_size()
+    compiled = [program._cache_size() for program in (_branch, _joined)]
     ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(3, block)).trajectory(10, width=16)
-    assert _watched._cache_size() == compiled
+    assert [program._cache_size() for program in (_branch, _joined)] == compiled
 
 
 @pytest.mark.parametrize(
