@@ -370,7 +370,13 @@ def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory
     draw = functools.partial(
         _draw, inputs, tuple(parts), tuple(stage.active for stage in stages), jax.device_put(np.float32(width)), scope
     )
-    block = Block(draw, size, memory(net, width, size) + 4 * size * numbers, alone=calls_lapack(net.tokens))
+    block = Block(
+        draw,
+        size,
+        memory(net, width, size) + 4 * size * numbers,
+        alone=calls_lapack(net.tokens),
+        bytes_a_draw=4 * numbers,
+    )
     flat = draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory)
     ends = np.cumsum([(blocks + 1) * tokens**2, *(tokens * int(attention.heads) for _, attention, _ in seen)])
     grams, *entropies = (part.reshape(samples, -1, tokens) for part in np.split(flat, ends[:-1], axis=1))
@@ -411,6 +417,8 @@ def _draw(
             tokens, after, seen = _watched(body, tokens, key_block, scope, own)
             grams.append(after)
             entropies += seen
+            for part in (after, *seen):
+                part.copy_to_host_async()  # while an accelerator goes on with the next block
     return [*grams, *entropies]
 
 

@@ -56,13 +56,15 @@ def largest_power_of_two(at_most: int | float) -> int:
 class Block:
     """A block of draws: `draw(key)` returns `size` of them, draws first, within `memory` bytes; `alone` if two must not run at once.
 
-    A list of arrays is one whose second axis they share, put together here, for which no program is compiled.
+    A list of arrays is one whose second axis they share, put together here, for which no program is compiled. `bytes_a_draw` are those of the
+    result, if they are known; otherwise `draw` is traced for them where there are several blocks.
     """
 
     draw: Callable[[PRNGKeyArray], Any]
     size: int
     memory: int
     alone: bool = False
+    bytes_a_draw: int | None = None
 
 
 def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFAULT_MEMORY) -> np.ndarray:
@@ -121,9 +123,11 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
 
 
 def _bytes_a_draw(block: Block, key: PRNGKeyArray) -> int:
+    if block.bytes_a_draw is not None:
+        return block.bytes_a_draw
     with jax.enable_x64(False):
-        shapes = jax.tree.leaves(jax.eval_shape(block.draw, key))
-    return sum(int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize for shape in shapes)
+        shape = jax.eval_shape(block.draw, key)
+    return int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
 
 
 def _room_for(samples: int, draws: Any) -> np.ndarray:
@@ -133,12 +137,10 @@ def _room_for(samples: int, draws: Any) -> np.ndarray:
 
 
 def _fill(rows: np.ndarray, draws: Any) -> None:
-    """Draws into the rows that are wanted of them; of several arrays each as soon as it is there, while a device goes on with the others."""
+    """Draws into the rows that are wanted of them."""
     if not isinstance(draws, list):
         rows[:] = np.asarray(draws)[: len(rows)]
         return
-    for part in draws:
-        part.copy_to_host_async()
     ends = np.cumsum([part.shape[1] for part in draws])
     for part, columns in zip(draws, np.split(rows, ends[:-1], axis=1), strict=True):
         columns[:] = np.asarray(part)[: len(rows)]
