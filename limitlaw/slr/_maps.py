@@ -69,19 +69,23 @@ class PhaseDiagram:
 
     def _write_names(self, axes: Any) -> None:
         """Each in the middle of its phase, or at the right edge where that is near; phases with little room go without."""
+        from matplotlib.patheffects import withStroke
+
         for name in PHASES:
             rows, columns = np.nonzero(self.phase == name)
             if rows.size > 0.1 * self.phase.size and np.ptp(rows) > 0.2 * self.y.size:
                 middle = int(np.median(columns))
                 at_edge = middle > 0.6 * self.x.size and columns.max() == self.x.size - 1
-                axes.text(
-                    self.x[-1] if at_edge else self.x[middle],
-                    self.y[int(np.median(rows))],
+                axes.annotate(
                     name,
+                    (self.x[-1] if at_edge else self.x[middle], self.y[int(np.median(rows))]),
+                    (-3 if at_edge else 0, 0),
+                    textcoords="offset points",
                     color="white",
                     ha="right" if at_edge else "center",
                     va="center",
                     fontsize=7,
+                    path_effects=[withStroke(linewidth=1.5, foreground="#2b3b5c")],  # over lines, too
                 )
 
 

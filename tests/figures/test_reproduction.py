@@ -51,7 +51,10 @@ def contents(folder):
 
 def test_everything_is_there(quick):
     for name in FIGURES:
-        assert (quick / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        pdf = (quick / f"{name}.pdf").read_bytes()
+        assert pdf.startswith(b"%PDF")
+        fonts = set(re.findall(rb"/BaseFont /[A-Z]+\+(\w+)", pdf))
+        assert fonts == {b"LimitlawSans"}  # all characters are in it: another font would cost a quarter of a second
         png = (quick / f"{name}.png").read_bytes()
         assert png.startswith(b"\x89PNG")
         assert int.from_bytes(png[16:20], "big") == 2040  # 6.8 inches at 300 dots
