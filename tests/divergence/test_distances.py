@@ -203,6 +203,7 @@ def test_half_the_draws_raise_the_error_by_the_square_root_of_two(name):
 
 
 @pytest.mark.filterwarnings("ignore::limitlaw.ResolutionWarning")
+@pytest.mark.full
 def test_the_bias_of_sampled_mixtures_is_removed():
     """Draws of the law itself, 500 at a time: the plug-in divergence is biased upwards, ours is not."""
     truth, plug_in, ours = exact(), [], []
@@ -280,6 +281,7 @@ def test_nearest_neighbours_find_the_divergence(sizes):
     assert abs(estimate.z(truth)) < 4
 
 
+@pytest.mark.full
 def test_kernel_estimates_of_divergence_and_variation():
     """By scipy's kernel estimate on a fine grid."""
     p, q = Gaussian(0.0, 1.0).sample(3000, seed=1), scipy.stats.norm(0.5, np.sqrt(2.0))
