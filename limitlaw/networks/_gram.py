@@ -113,9 +113,10 @@ class EmbeddedAt(eqx.Module):
 
     @classmethod
     def of(cls, inputs: Embedding, width: int | float) -> "EmbeddedAt":
-        fixed = inputs.positions == "sinusoidal"
-        x = inputs.sinusoids(width if fixed else np.inf)
-        return cls(inputs.table_gram, x @ x.T / x.shape[1], x.mean(axis=1), inputs.norm, fixed)
+        if inputs.positions != "sinusoidal":
+            return cls(inputs.table_gram, None, None, inputs.norm, False)
+        x = inputs.sinusoids(width)
+        return cls(inputs.table_gram, x @ x.T / x.shape[1], x.mean(axis=1), inputs.norm, True)
 
 
 @gram.rule(EmbeddedAt)

@@ -1,7 +1,7 @@
 """A network along its depth: Gram matrices and attention entropies after every block, and what is seen in them."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import isinf
 from typing import Any
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import ndtr, ndtri
 
 from .. import _arguments, laws
-from ..numerics import Block, bytes_in_words, calls_lapack, draw_blocks, random
+from ..numerics import Block, Columns, bytes_in_words, calls_lapack, draw_blocks, random
 from ._attention import Attention
 from ._described import Layout
 from ._gram import Scope, at_width, block_size, branch_of, gram, joined, memory, needs_mean, settled
@@ -368,32 +368,44 @@ def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory
         at_width(part, width, net.layout, observed=True) for part in (net.inputs, *(stage.layer for stage in stages))
     )
     draw = functools.partial(
-        _draw, inputs, tuple(parts), tuple(stage.active for stage in stages), jax.device_put(np.float32(width)), scope
+        _draw,
+        inputs,
+        tuple(parts),
+        tuple(stage.active for stage in stages),
+        jax.device_put(np.float32(width)),
+        scope,
+        (blocks + 1) * tokens**2,
     )
     block = Block(
         draw,
         size,
         memory(net, width, size) + 4 * size * numbers,
         alone=calls_lapack(net.tokens),
-        bytes_a_draw=4 * numbers,
+        columns=numbers,
     )
     flat = draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory)
     ends = np.cumsum([(blocks + 1) * tokens**2, *(tokens * int(attention.heads) for _, attention, _ in seen)])
     grams, *entropies = (part.reshape(samples, -1, tokens) for part in np.split(flat, ends[:-1], axis=1))
-    sights = []
-    for (_, attention, active), entropy in zip(seen, entropies, strict=True):
-        allowed = attention.allowed(net.layout)
-        keys = np.full(tokens, tokens) if allowed is None else allowed.sum(axis=1)
-        taking_part = np.ones(tokens, bool) if active is None else np.array(active)
-        entropy[:, :, ~taking_part] = np.nan
-        sights.append(np.where(taking_part, keys, 0))
+    # repetitions see the same
+    distinct = {(id(attention), active): (attention, active) for _, attention, active in seen}
+    sights = {which: _keys_in_sight(*own, net.layout) for which, own in distinct.items()}
+    for (_, _, active), entropy in zip(seen, entropies, strict=True):
+        if active is not None:
+            entropy[:, :, ~np.array(active)] = np.nan
     return Trajectory(
         grams.reshape(samples, blocks + 1, tokens, tokens),
         tuple(entropies),
         tuple(number for number, _, _ in seen),
         width,
-        tuple(sights),
+        tuple(sights[id(attention), active] for _, attention, active in seen),
     )
+
+
+def _keys_in_sight(attention: Attention, active: tuple[bool, ...] | None, layout: Layout) -> np.ndarray:
+    """How many keys each query sees; none where it does not take part."""
+    allowed = attention.allowed(layout)
+    keys = np.full(layout.size, layout.size) if allowed is None else allowed.sum(axis=1)
+    return keys if active is None else np.where(active, keys, 0)
 
 
 def _draw(
@@ -402,24 +414,26 @@ def _draw(
     active: tuple[tuple[bool, ...] | None, ...],
     width: Float[Array, ""],
     scope: Scope,
+    entropies_from: int,
     key: PRNGKeyArray,
-) -> list[Array]:
-    """Everything that is seen of a block of draws, in rows: the Gram matrices, then the entropies."""
+) -> Iterator[Columns]:
+    """Everything that is seen of a block of draws, in rows: the Gram matrices, then, from a column on, the entropies."""
     key_inputs, *keys = random.split(key, 1 + len(layers))
-    tokens, gram_of_inputs = _begun(inputs, width, key_inputs, scope)
-    grams, entropies = [gram_of_inputs], []
+    tokens, seen = _begun(inputs, width, key_inputs, scope)
+    yield 0, seen
+    gram_at, entropy_at = seen.shape[1], entropies_from
     for layer, own, key_layer in zip(layers, active, keys, strict=True):
         # repetitions one by one: a scan would be compiled anew for every depth
         body, each = (layer,), [key_layer]
         if isinstance(layer, Repeat):
             body, each = layer.layers, random.split(key_layer, layer.count)
         for key_block in each:
-            tokens, after, seen = _watched(body, tokens, key_block, scope, own)
-            grams.append(after)
-            entropies += seen
-            for part in (after, *seen):
-                part.copy_to_host_async()  # while an accelerator goes on with the next block
-    return [*grams, *entropies]
+            tokens, after, entropies = _watched(body, tokens, key_block, scope, own)
+            yield gram_at, after
+            gram_at += after.shape[1]
+            for entropy in entropies:
+                yield entropy_at, entropy
+                entropy_at += entropy.shape[1]
 
 
 @functools.partial(jax.jit, static_argnums=3)

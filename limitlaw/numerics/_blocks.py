@@ -21,6 +21,8 @@ from jaxtyping import PRNGKeyArray
 from . import random
 from ._compiled import release_compiled
 
+Columns = tuple[int, jax.Array]  # the first column of a part of some rows, and that part
+
 DEFAULT_MEMORY = 2**30  # bytes
 _PATIENCE = 1.0  # seconds before a progress bar appears on a terminal
 
@@ -56,15 +58,15 @@ def largest_power_of_two(at_most: int | float) -> int:
 class Block:
     """A block of draws: `draw(key)` returns `size` of them, draws first, within `memory` bytes; `alone` if two must not run at once.
 
-    A list of arrays is one whose second axis they share, put together here, for which no program is compiled. `bytes_a_draw` are those of the
-    result, if they are known; otherwise `draw` is traced for them where there are several blocks.
+    With a number of `columns`, `draw(key)` iterates over parts of rows of so many float32 numbers, each as `(its first column, part)`: a part is
+    copied to its place while the next is computed.
     """
 
     draw: Callable[[PRNGKeyArray], Any]
     size: int
     memory: int
     alone: bool = False
-    bytes_a_draw: int | None = None
+    columns: int | None = None
 
 
 def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFAULT_MEMORY) -> np.ndarray:
@@ -109,9 +111,15 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
             if len(devices) > 1:  # what is computed from it stays where it is
                 own = jax.device_put(own, jax.sharding.SingleDeviceSharding(devices[i % len(devices)]))
             draws = block.draw(own)
+            whole = block.columns is None
             if i == 0:  # it runs first, alone
-                out = _room_for(samples, draws)
-            _fill(out[start : start + block.size], draws)
+                shape, dtype = (draws.shape[1:], draws.dtype) if whole else ((block.columns,), np.float32)
+                out = np.empty((samples, *shape), dtype)
+            rows = out[start : start + block.size]
+            if whole:
+                rows[:] = np.asarray(draws)[: len(rows)]
+            else:
+                _fill_columns(rows, draws)
 
     progress = _Progress(blocks)
     try:
@@ -123,27 +131,22 @@ def draw_blocks(block: Block, *, samples: int, seed: int, max_memory: int = DEFA
 
 
 def _bytes_a_draw(block: Block, key: PRNGKeyArray) -> int:
-    if block.bytes_a_draw is not None:
-        return block.bytes_a_draw
+    if block.columns is not None:
+        return 4 * block.columns
     with jax.enable_x64(False):
         shape = jax.eval_shape(block.draw, key)
     return int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
 
 
-def _room_for(samples: int, draws: Any) -> np.ndarray:
-    if isinstance(draws, list):
-        return np.empty((samples, sum(part.shape[1] for part in draws)), draws[0].dtype)
-    return np.empty((samples, *draws.shape[1:]), draws.dtype)
+def _fill_columns(rows: np.ndarray, parts: Iterator[Columns]) -> None:
+    """Parts into their columns of the rows that are wanted, on a thread of its own: what a device has made is copied while it goes on."""
 
+    def put(first: int, part: jax.Array) -> None:
+        rows[:, first : first + part.shape[1]] = np.asarray(part)[: len(rows)]
 
-def _fill(rows: np.ndarray, draws: Any) -> None:
-    """Draws into the rows that are wanted of them."""
-    if not isinstance(draws, list):
-        rows[:] = np.asarray(draws)[: len(rows)]
-        return
-    ends = np.cumsum([part.shape[1] for part in draws])
-    for part, columns in zip(draws, np.split(rows, ends[:-1], axis=1), strict=True):
-        columns[:] = np.asarray(part)[: len(rows)]
+    with ThreadPoolExecutor(1) as beside:
+        for done in [beside.submit(put, *part) for part in parts]:
+            done.result()
 
 
 def available_cores() -> int:

@@ -29,6 +29,29 @@ def test_threads_do_not_change_draws(monkeypatch):
     assert np.array_equal(draw_blocks(NORMALS, samples=2000, seed=5, max_memory=tight), expected)
 
 
+def in_parts(key):
+    """The rows of `NORMALS` twice over, last columns first."""
+    rows = NORMALS.draw(key)
+    yield 3, rows
+    yield 2, rows[:, 2:]
+    yield 0, rows[:, :2]
+
+
+def test_rows_that_come_in_parts_are_put_together():
+    parts = Block(in_parts, size=64, memory=64 * 6 * 4, columns=6)
+    whole = draw_blocks(NORMALS, samples=150, seed=5)
+    assert np.array_equal(draw_blocks(parts, samples=150, seed=5), np.concatenate([whole, whole], axis=1))
+
+
+def test_an_error_between_parts_surfaces():
+    def fails(key):
+        yield 0, NORMALS.draw(key)
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        draw_blocks(Block(fails, 64, 4, columns=3), samples=8, seed=0)
+
+
 def test_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match=r"samples=2000: .* max_memory=10000 .*fewer samples"):
         draw_blocks(NORMALS, samples=2000, seed=5, max_memory=10_000)
