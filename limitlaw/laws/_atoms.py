@@ -1,6 +1,5 @@
 """Laws of a random variance, carried by a few weighted atoms."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -117,19 +116,21 @@ class Atoms:
             power = power._combined(power, np.add.outer)
 
     def _combined(self, other: "Atoms", operation: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> "Atoms":
-        """The law of a function of two independent values; batches are left out of both at once, to first order."""
+        """The law of a symmetric function of two independent values; batches are left out of both at once, to first order."""
         values = operation(self.values, other.values)
         grid = _Bins.over([values], _BINS_OF_PAIRS)
-        pooled = _pair_moments(grid, values, other.weights, self.weights[None])
-        points = _two_points(pooled[0], grid.step)
-        rows = [pooled]
-        if len(self.left_out) or len(other.left_out):
-            moved = 0.0
-            for one, two, of_pairs in ((self, other, values), (other, self, values.T)):
-                if len(one.left_out):
-                    moved = moved + _pair_moments(grid, of_pairs, two.weights, one.left_out - one.weights)
-            rows.append(pooled + moved)
-        gathered, weights = _on_points(grid, points, np.concatenate(rows))
+        place = grid.place(values)
+        pooled = place.moments(np.multiply.outer(self.weights, other.weights), 4)
+        rows = pooled[None, :2]
+        factors = [(self, other, place)] if self is other else [(self, other, place), (other, self, place.transposed)]
+        moved = [
+            of_pairs.moments_of_rows(one.left_out - one.weights, two.weights)
+            for one, two, of_pairs in factors
+            if len(one.left_out)
+        ]
+        if moved:
+            rows = np.concatenate([rows, rows + sum(moved) * (2 / len(factors))])
+        gathered, weights = _on_points(grid, _two_points(pooled, grid.step), rows)
         return Atoms(gathered, weights[0], weights[1:])
 
 
@@ -153,40 +154,21 @@ def _chi_square_mean(dof: int | float) -> Atoms:
     return Atoms(np.exp(t), weights, np.empty((0, t.size)))
 
 
-def _gather(
-    values: Sequence[np.ndarray], weights: Sequence[np.ndarray], bins: int = _BINS
-) -> tuple[np.ndarray, np.ndarray]:
+def _gather(values: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Rows of weighted values as rows of weights on at most two common values per bin.
 
-    One array of values serves all rows of weights if it is the only one. The common values are the Gauss rule of the
-    average of the rows; each row keeps its own probability and mean in every bin.
+    The common values are the Gauss rule of the average of the rows; each row keeps its own probability and mean in every bin.
     """
-    grid = _Bins.over(values, bins)
-    places = map(grid.place, values) if len(values) > 1 else itertools.repeat(grid.place(values[0]))
-    moments, absolute = np.zeros((len(weights), 4, bins + 1)), np.zeros((4, bins + 1))
-    for i, (w, place) in enumerate(zip(weights, places, strict=False)):
-        moments[i] = place.moments(w, bins + 1)
-        absolute += place.moments(np.abs(w), bins + 1) if np.any(w < 0) else moments[i]
-    return _on_points(grid, _two_points(absolute, grid.step), moments)
-
-
-def _pair_moments(grid: "_Bins", values: np.ndarray, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Moments in bins, `(rows, 4, bins + 1)`, of `values[i, j]` weighted by `rows[r, i] weights[j]`."""
-    place = grid.place(values.ravel())
-    count, bins = len(values), grid.centres.size
-    if len(rows) == 1:
-        return place.moments(np.multiply.outer(rows[0], weights).ravel(), bins)[None]
-    owner = np.repeat(np.arange(count) * bins, weights.size)
-    term = np.tile(weights, count)
-    out = np.empty((len(rows), 4, bins))
-    for order in range(4):
-        out[:, order] = rows @ np.bincount(owner + place.index, term, count * bins).reshape(count, bins)
-        term = term * place.local
-    return out
+    grid = _Bins.over(values, _BINS)
+    flat = np.concatenate(weights)
+    place = grid.place(np.concatenate(values))
+    owner = np.repeat(np.arange(len(values)), [row.size for row in values])
+    points = _two_points(place.moments(np.abs(flat), 4), grid.step)
+    return _on_points(grid, points, place.moments(flat, 2, owner))
 
 
 def _on_points(grid: "_Bins", points: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values, and rows of weights on them, with the moments `(rows, 4, bins + 1)`."""
+    """Values, and rows of weights on them, with the moments 0 and 1 `(rows, 2, bins)`."""
     rows = _two_weights(moments, points).reshape(len(moments), -1)
     flat = (grid.centres * (1 + points)).ravel()
     used = rows.any(axis=0)
@@ -200,14 +182,27 @@ class _Place:
 
     index: np.ndarray
     local: np.ndarray
+    bins: int
 
-    def moments(self, weights: np.ndarray, bins: int) -> np.ndarray:
-        """Moments 0 to 3 about the centres, `(4, bins)`."""
-        out = np.empty((4, bins))
-        for order in range(4):
-            out[order] = np.bincount(self.index, weights, bins)
+    @property
+    def transposed(self) -> "_Place":
+        return _Place(self.index.T, self.local.T, self.bins)
+
+    def moments(self, weights: np.ndarray, orders: int, owner: np.ndarray | None = None) -> np.ndarray:
+        """Moments 0 to `orders - 1` about the centres, `(orders, bins)`; of the values of each owner `0, 1, ...`, if they have some, `(owners, orders, bins)`."""
+        owners = 1 if owner is None else int(owner.max()) + 1
+        index = (self.index if owner is None else self.index + self.bins * owner).ravel()
+        out = np.empty((owners, orders, self.bins))
+        for order in range(orders):
+            out[:, order] = np.bincount(index, weights.ravel(), owners * self.bins).reshape(owners, self.bins)
             weights = weights * self.local
-        return out
+        return out[0] if owner is None else out
+
+    def moments_of_rows(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Moments 0 and 1, `(rows, 2, bins)`, of values `(i, j)` weighted by `rows[r, i] weights[j]`."""
+        owner = np.arange(len(self.index))[:, None]
+        of_first = self.moments(np.broadcast_to(weights, self.index.shape), 2, np.broadcast_to(owner, self.index.shape))
+        return np.tensordot(rows, of_first, axes=1)
 
 
 @dataclass(frozen=True)
@@ -236,7 +231,7 @@ class _Bins:
         local = (
             np.divide(values, self.centres[index], out=np.ones(values.shape), where=values > 0, dtype=np.float64) - 1
         )
-        return _Place(index, local)
+        return _Place(index, local, self.centres.size)
 
 
 def _two_points(moments: np.ndarray, step: float) -> np.ndarray:
@@ -253,7 +248,7 @@ def _two_points(moments: np.ndarray, step: float) -> np.ndarray:
 
 
 def _two_weights(moments: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The weights `(rows, 2, bins)` on two points that have moments 0 and 1 of `(rows, 4, bins)`."""
+    """The weights `(rows, 2, bins)` on two points that have moments 0 and 1 `(rows, 2, bins)`."""
     gap = points[1] - points[0]
     single = gap <= 0
     upper = (moments[:, 1] - moments[:, 0] * points[0]) / np.where(single, 1.0, gap)

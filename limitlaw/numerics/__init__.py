@@ -23,8 +23,6 @@ from ._estimate import Estimate as Estimate
 from ._expectation import (
     gaussian_axis as gaussian_axis,
     gaussian_expectation as gaussian_expectation,
-    sobol_normals as sobol_normals,
-    sobol_uniforms as sobol_uniforms,
 )
 from ._jackknife import jackknife as jackknife, left_out as left_out
 from ._kernel_density import (
@@ -42,5 +40,6 @@ from ._root import (
     psd_root as psd_root,
     transpose as transpose,
 )
+from ._sobol import sobol_normals as sobol_normals, sobol_uniforms as sobol_uniforms
 from ._spline import CubicSpline as CubicSpline
 from ._streams import Streams as Streams

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
+
+from ._sobol import sobol_normals
 
 _REACH = 9.0  # standard deviations covered by a grid: the mass beyond is 2e-19
 _GRID = {1: (32_768, 30_011), 2: (512, 479), 3: (96, 89)}  # nodes per axis of a grid, and of the one that checks it
@@ -87,30 +88,3 @@ def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[np.ndarray, np.nda
         ]
     )
     return np.asarray(means.mean(axis=0)), np.asarray(means.std(axis=0, ddof=1) / np.sqrt(_SCRAMBLINGS))
-
-
-def sobol_normals(dimension: int, points: int, seed: int | np.random.Generator) -> np.ndarray:
-    """Scrambled Sobol points carried to standard normals: shape `(dimension, points)`, float64.
-
-    !!! Example
-
-        >>> from limitlaw.numerics import sobol_normals
-        >>> print(abs((sobol_normals(3, 4096, seed=0) ** 2).mean(axis=1) - 1).max() < 5e-3)
-        True
-    """
-    return scipy.special.ndtri(sobol_uniforms(dimension, points, seed))
-
-
-def sobol_uniforms(dimension: int, points: int, seed: int | np.random.Generator) -> np.ndarray:
-    """Scrambled Sobol points in the open unit cube: shape `(dimension, points)`, float64.
-
-    !!! Example
-
-        >>> from limitlaw.numerics import sobol_uniforms
-        >>> sobol_uniforms(3, 4096, seed=0).mean().round(4)
-        np.float64(0.5)
-    """
-    from scipy.stats import qmc  # slow to import, and rarely needed
-
-    points_first = qmc.Sobol(dimension, scramble=True, rng=np.random.default_rng(seed)).random(points)
-    return points_first.T + 2.0**-32  # scipy's points may be exactly 0; a quarter of a lattice cell keeps them inside

@@ -5,7 +5,10 @@ import numpy as np
 _BINS = 2**15
 _FEW = 2000  # samples that are summed as they are
 _REACH = 38.0  # bandwidths beyond which a kernel underflows
-_NEAR, _FAINT = 9.0, 1e-8  # a kernel is below 3e-18 beyond so many bandwidths, which matters only to sums of kernels as small as that
+_NEAR, _FAINT = (
+    9.0,
+    1e-8,
+)  # a kernel is below 3e-18 beyond so many bandwidths, which matters only to sums of kernels as small as that
 
 
 def scott_bandwidth(samples: np.ndarray) -> float:
@@ -74,11 +77,11 @@ def kernel_density_on_grid(samples: np.ndarray, low: float, high: float, points:
     def sum_at(point: int, reach: int) -> float:
         place = point * between
         first, last = max(place - reach, 0), min(place + reach + 1, bins)
-        return weights[first:last] @ table[first - place + farthest : last - place + farthest]
+        return float(weights[first:last] @ table[first - place + farthest : last - place + farthest])
 
     near = int(min(_NEAR * bandwidth / step + 1, farthest))
     out = np.array([sum_at(point, near) for point in range(points)])
-    for point in np.flatnonzero(out < _FAINT):
+    for point in np.flatnonzero(out < _FAINT).tolist():
         out[point] = sum_at(point, farthest)
     return out / (bandwidth * np.sqrt(2 * np.pi))
 
