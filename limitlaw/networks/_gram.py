@@ -76,10 +76,9 @@ def _(inputs: GaussianInputs, width: Float[Array, ""], context: Context) -> Stre
 def _(inputs: Inputs, width: Float[Array, ""], context: Context) -> Stream:
     """Given `r^2 = |h|^2 / n`, the coordinates are `phi(r z)`, `z` i.i.d. normal."""
     for_length, for_coordinates = context.split(2)
-    squared_length = chi_square_mean(for_length.normals(), width)
+    length, size = _length(width, for_length.key, context.draws), inputs.tokens
     if is_linear(inputs):
-        return Isotropic(jnp.sqrt(squared_length), width, inputs.tokens)
-    length, size = jnp.sqrt(squared_length), inputs.tokens
+        return Isotropic(length, width, size)
     tracked = context.tracks_mean
 
     def coordinate(z: Float[Array, "s *units draws"]) -> Float[Array, "rows *units draws"]:
@@ -95,6 +94,12 @@ def _(inputs: Inputs, width: Float[Array, ""], context: Context) -> Stream:
         return Tokens(psd_root(products), width, products)
     # the first row is the all-ones vector, and the first axis its direction
     return Tokens(psd_root(products)[1:], width)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _length(width: Float[Array, ""], key: PRNGKeyArray, draws: int) -> Float[Array, "draws"]:
+    """`|h| / sqrt(n)` of a normal vector `h`."""
+    return jnp.sqrt(chi_square_mean(random.normal(key, (draws,)), width))
 
 
 def _with_one(x: Float[Array, "s *units draws"], wanted: bool) -> Float[Array, "rows *units draws"]:
@@ -570,8 +575,15 @@ def _draw(
     return _emitted(stream, key_output, scope, picked, observe == "output")
 
 
-@functools.partial(jax.jit, static_argnums=3)
 def _start(inputs: Any, width: Float[Array, ""], key: PRNGKeyArray, scope: Scope) -> Stream:
+    if isinstance(inputs, Inputs) and is_linear(inputs):  # by their rule, in a program that all numbers of them share
+        for_length, _ = random.split(key)
+        return Isotropic(_length(width, for_length, scope.draws), width, inputs.tokens)
+    return _of_inputs(inputs, width, key, scope)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _of_inputs(inputs: Any, width: Float[Array, ""], key: PRNGKeyArray, scope: Scope) -> Stream:
     return gram(inputs, width, scope.context(key))
 
 

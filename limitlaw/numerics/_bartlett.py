@@ -6,8 +6,6 @@ from jaxtyping import Array, Float
 
 from ._chi import chi_square_mean
 
-_UNROLL = 16  # vectors whose rows are written out one by one
-
 
 def bartlett_normals(vectors: int, axes: int) -> int:
     """How many normals `bartlett` uses: the lower trapezoid of a `vectors x axes` matrix."""
@@ -41,31 +39,17 @@ def bartlett(
     share = jnp.where(jnp.isinf(dim), 1.0, jnp.maximum(dim - axis, 0.0) / jnp.where(jnp.isinf(dim), 1.0, dim))
     length = jnp.sqrt(_along_leading(share, draws) * chi_square_mean(normals[:own], dim - axis))
     scale = _along_leading(jnp.where(axis < dim, 1.0 / jnp.sqrt(dim), 0.0), draws)
-    if vectors > _UNROLL:
-        return _gathered(normals, length, scale, vectors, axes)
-    rows, used = [], own
-    for i in range(vectors):
-        below = min(i, axes)
-        parts = [normals[used : used + below] * scale[:below]]
-        used += below
-        if i < own:
-            parts += [length[i : i + 1], jnp.zeros((axes - i - 1, *draws), normals.dtype)]
-        rows.append(jnp.concatenate(parts))
-    return jnp.stack(rows)
-
-
-def _gathered(
-    normals: Array, length: Array, scale: Array, vectors: int, axes: int
-) -> Float[Array, "vectors axes *draws"]:
-    """The same for many vectors: one gather in place of a line of the program for each."""
-    own = min(vectors, axes)
-    below = np.tril(np.ones((vectors, axes), bool), -1)
+    # one selection for all entries: a line of the program for each takes twice as long to compile
+    below, diagonal = np.tril(np.ones((vectors, axes), bool), -1), np.eye(vectors, axes, dtype=bool)
     place = np.where(below, own - 1 + np.cumsum(below).reshape(below.shape), 0)
-    mask = below.reshape(*below.shape, *[1] * (normals.ndim - 1))
-    coordinates = jnp.where(
-        mask, normals[place] * jnp.concatenate([scale, jnp.zeros((axes - own, *scale.shape[1:]), scale.dtype)]), 0.0
-    )
-    return coordinates.at[np.arange(own), np.arange(own)].set(length)
+    scale = jnp.concatenate([scale, jnp.zeros((axes - own, *scale.shape[1:]), scale.dtype)])
+    length = length[:, None] if own == vectors else length[None]
+    coordinates = jnp.where(_over_draws(below, draws), normals[place] * scale, 0.0)
+    return jnp.where(_over_draws(diagonal, draws), length, coordinates)
+
+
+def _over_draws(mask: np.ndarray, draws: tuple[int, ...]) -> np.ndarray:
+    return mask.reshape(*mask.shape, *[1] * len(draws))
 
 
 def _along_leading(a: Float[Array, "k"], draws: tuple[int, ...]) -> Array:
