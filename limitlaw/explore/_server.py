@@ -7,7 +7,7 @@ import importlib.util
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -133,15 +133,18 @@ class _Answers:
         """The answer as JSON."""
         view = VIEWS[self.view]
         answer = view.sketch if self.sketch else view.answer
-        return json.dumps(answer(self.part, view.state.parse(query), report), allow_nan=False).encode()
+        panel = answer(self.part, view.state.parse(query), report)
+        return json.dumps({**panel, "sketch": self.sketch}, allow_nan=False).encode()
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, answers: _Answers) -> None:
     async def answer(request: Request) -> Response:
         query = _query(request)
-        key = answers.key(urlencode(sorted(query.items())))
-        tab, make = request.headers.get(_TAB, ""), functools.partial(answers.body, query)
-        body = await jobs.answer(tab, key, make, request.is_disconnected)
+        words = urlencode(sorted(query.items()))
+        body = jobs.known(replace(answers, sketch=False).key(words))  # in place of a sketch, too
+        if body is None:
+            tab, make = request.headers.get(_TAB, ""), functools.partial(answers.body, query)
+            body = await jobs.answer(tab, answers.key(words), make, request.is_disconnected)
         return Response(body, media_type="application/json")
 
     view = VIEWS[answers.view]

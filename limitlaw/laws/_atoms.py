@@ -163,8 +163,11 @@ def _gather(values: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tupl
     flat = np.concatenate(weights)
     place = grid.place(np.concatenate(values))
     owner = np.repeat(np.arange(len(values)), [row.size for row in values])
-    points = _two_points(place.moments(np.abs(flat), 4), grid.step)
-    return _on_points(grid, points, place.moments(flat, 2, owner))
+    absolute = place.moments(np.abs(flat), 4)
+    known = len(values) == 1 and flat.min() >= 0
+    return _on_points(
+        grid, _two_points(absolute, grid.step), absolute[None, :2] if known else place.moments(flat, 2, owner)
+    )
 
 
 def _on_points(grid: "_Bins", points: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

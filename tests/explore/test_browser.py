@@ -181,6 +181,23 @@ def test_curves_are_seen_before_the_large_script_is_there(page, address):
     assert preview.count() == 0
 
 
+def test_limits_are_drawn_while_another_width_is_computed(page, address):
+    visit(page, address)
+    held = []
+    page.route(re.compile(r"/api/layer/density\?"), lambda route: held.append(route))
+    page.fill("#field-query_std", "1.9")
+    playwright.expect(page.locator("#panel-density .plot")).not_to_have_attribute("aria-label", re.compile("width 64"))
+    before = traces(page, "density")
+    assert set(before) == {"limit", "infinite heads", "Gaussian, same variance"}
+    assert page.locator("#panel-density.stale").count() == 1
+    for route in held:
+        route.continue_()
+    settle(page)
+    after = traces(page, "density")
+    assert set(after) == {*before, "width 64"}
+    assert after["limit"]["y"][120] == pytest.approx(before["limit"]["y"][120], rel=0.2)  # on another axis
+
+
 def test_the_url_is_the_state(page, address, browser):
     visit(page, address)
     page.select_option("#field-mask", "causal")

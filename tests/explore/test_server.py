@@ -80,11 +80,17 @@ def test_a_typed_mask_gives_the_densities_of_the_library(client):
     close(drawn["finite"]["y"], law.pdf(np.array(drawn["finite"]["x"])))
 
 
-def test_a_sketch_has_the_limits_alone(client):
-    drawn = curves(ask(client, "layer", "density/sketch", {"heads": "2", "width": "100000"}))
+def test_a_sketch_has_the_limits_alone_until_the_answer_is_known(client):
+    state = {"heads": "2", "width": "100000"}
+    sketch = ask(client, "layer", "density/sketch", state)
+    drawn = curves(sketch)
     limit = ll.Network(ll.Inputs(4), ll.Attention(heads=2)).law()
     assert set(drawn) == {"limit", "heads", "gaussian"}
     close(drawn["limit"]["y"], limit.pdf(np.array(drawn["limit"]["x"])))
+    whole = ask(client, "layer", "density", state)
+    assert (sketch["sketch"], whole["sketch"]) == (True, False)
+    assert "finite" in curves(whole)
+    assert ask(client, "layer", "density/sketch", state) == whole
 
 
 def test_scores_mixing_law_and_table_are_those_of_the_library(client):

@@ -102,9 +102,10 @@ async function refresh(strange) {
 async function answer(panel, state, asking) {
   const path = `/api/${page.name}/${panel.part.name}`;
   try {
-    if (panel.part.sketched && !panel.answer) {
-      panel.show(await ask(`${path}/sketch?${state}`, asking.signal));
-      panel.wait();
+    if (panel.part.sketched) {
+      const first = await ask(`${path}/sketch?${state}`, asking.signal);
+      if (!first.sketch) return panel.show(first, state);
+      panel.sketch(first);
     }
     panel.show(await ask(`${path}?${state}`, asking.signal), state);
   } catch (error) {

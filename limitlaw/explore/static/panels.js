@@ -33,6 +33,7 @@ export class Panel {
     this.valueOf = valueOf;
     this.answer = null;
     this.state = null; // what the answer is for
+    this.sketched = null; // the last sketch, as text
     this.drawn = null; // a promise
     this.scale = button("log", "Logarithmic y axis", () => {
       this.logarithmic = !this.logarithmic;
@@ -66,10 +67,18 @@ export class Panel {
   }
 
   refuse(message) {
-    this.answer = this.state = null;
+    this.answer = this.state = this.sketched = null;
     this.offer();
     this.element.classList.remove("stale");
     this.content.replaceChildren(make("p", { className: "error", textContent: message }));
+  }
+
+  // what there is until the answer comes, unless it has been seen already
+  sketch(answer) {
+    const text = JSON.stringify(answer);
+    if (text !== this.sketched) this.show(answer);
+    this.sketched = text;
+    this.wait();
   }
 
   show(answer, state = null) {
