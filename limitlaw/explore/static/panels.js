@@ -78,7 +78,6 @@ export class Panel {
     const text = JSON.stringify(answer);
     if (text !== this.sketched) this.show(answer);
     this.sketched = text;
-    this.wait();
   }
 
   show(answer, state = null) {
