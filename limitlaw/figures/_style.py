@@ -78,8 +78,13 @@ def save(figure: Any, path: Path) -> None:
 def rendered(figure: Any, kind: str) -> bytes:
     """A figure as a file of this kind; equal figures make equal files."""
     file = io.BytesIO()
+    # a PNG packed harder is a tenth smaller, and takes half as long again
+    options: dict[str, Any] = {
+        "pdf": {"metadata": {"CreationDate": None}},
+        "png": {"pil_kwargs": {"compress_level": 3}},
+    }
     with style():
-        figure.savefig(file, format=kind, metadata={"CreationDate": None} if kind == "pdf" else None)
+        figure.savefig(file, format=kind, **options.get(kind, {}))
     return file.getvalue()
 
 
