@@ -195,14 +195,14 @@ class ScaleMixture(Law):
     def _logpdf(self, x: np.ndarray) -> np.ndarray:
         if self.method == "fourier":
             return self._fourier.log_density(np.abs(x))[0]
-        values = _log_averages(_log_density_kernel, np.abs(x), *_positive(self.mixture, self.mixture.weights))
+        values = _log_averages(_density_kernel, np.abs(x), *_positive(self.mixture, self.mixture.weights))
         return np.where((x == 0) & (self.mixture.zero > 0), np.inf, values)
 
     def _log_tail(self, x: np.ndarray) -> np.ndarray:
         """`log P(y > x)` at non-negative `x`."""
         if self.method == "fourier":
             return self._fourier.log_tail(x)[0]
-        return _log_averages(_log_tail_kernel, x, *_positive(self.mixture, self.mixture.weights))
+        return _log_averages(_tail_kernel, x, *_positive(self.mixture, self.mixture.weights))
 
     def _logccdf(self, x: np.ndarray) -> np.ndarray:
         tail = self._log_tail(np.abs(x))
@@ -289,24 +289,15 @@ def _positive(atoms: Atoms, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return atoms.values[alive], rows[..., alive]
 
 
-Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Kernel = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""The exponent and the factor of something at points `x`, given variances `v`: `(x, v)`, the factor perhaps `(v,)`."""
 
 
-def _density_kernel(x: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return np.exp(np.multiply.outer(x**2, -0.5 / v)) / np.sqrt(2 * pi * v)
-
-
-def _tail_kernel(x: np.ndarray, v: np.ndarray) -> np.ndarray:
-    u = np.multiply.outer(x, 1 / np.sqrt(2 * v))
-    return 0.5 * erfcx(u) * np.exp(-(u**2))
-
-
-def _log_density_kernel(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Exponent and factor."""
+def _density_kernel(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.multiply.outer(x**2, -0.5 / v), 1 / np.sqrt(2 * pi * v)
 
 
-def _log_tail_kernel(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _tail_kernel(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     u = np.multiply.outer(x, 1 / np.sqrt(2 * v))
     return -(u**2), 0.5 * erfcx(u)
 
@@ -317,23 +308,26 @@ def _averages(kernel: Kernel, x: np.ndarray, values: np.ndarray, rows: np.ndarra
     for start in range(0, x.size, _CHUNK):
         part = slice(start, start + _CHUNK)
         with np.errstate(over="ignore", invalid="ignore"):
-            out[:, part] = rows @ kernel(x[part], values).T
+            out[:, part] = rows @ _product(*kernel(x[part], values)).T
     out[:, np.isinf(x)] = 0.0
     return out
 
 
-def _log_averages(
-    kernel: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
-    x: np.ndarray,
-    values: np.ndarray,
-    weights: np.ndarray,
-) -> np.ndarray:
+def _log_averages(kernel: Kernel, x: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """`log sum_j weights[j] factor_j exp(exponent_j)` for each `x`, free of underflow."""
     out = np.full(x.size, -np.inf)
     finite = np.flatnonzero(np.abs(x) < _SQUARE_OVERFLOWS)
     for start in range(0, finite.size, _CHUNK):
         part = finite[start : start + _CHUNK]
         exponent, factor = kernel(x[part], values)
-        largest = exponent.max(axis=1, keepdims=True)
-        out[part] = largest[:, 0] + np.log((np.exp(exponent - largest) * factor) @ weights)
+        largest = exponent.max(axis=1)
+        exponent -= largest[:, None]
+        out[part] = largest + np.log(_product(exponent, factor) @ weights)
     return out
+
+
+def _product(exponent: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """`exp(exponent) factor`, in place of the exponent: to make room for it would take as long."""
+    np.exp(exponent, out=exponent)
+    exponent *= factor
+    return exponent
