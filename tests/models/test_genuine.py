@@ -18,12 +18,12 @@ import limitlaw as ll
 
 DATA = Path(__file__).parents[1] / "data"
 SAMPLES = 4000
-QUICK = ("bert-large-init",)
+QUICK = ("vit-large-init",)  # of all, the cheapest that sees a branch two per cent too large
 CASES = (
     *QUICK,
+    "bert-large-init",
     "gpt2-large-init",
     "llama-large-init",
-    "vit-large-init",
     "transformer",
     "gpt2",
     "bert",
