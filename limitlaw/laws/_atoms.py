@@ -10,6 +10,7 @@ from ..numerics import left_out, root_between
 BATCHES = 256  # so that a standard error is itself known to 5%
 _BINS = 600
 _MOST_AS_GIVEN = 2048
+_AT_ONCE = 2**17  # values of several batches, which is fast, but not of so many that they take much memory
 _NO_WEIGHT = 1e-280  # of a probability
 _BINS_OF_PAIRS = 1000  # sums and products of two variances spread further
 _CHI_SQUARE_NODES = 512
@@ -160,14 +161,17 @@ def _gather(values: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tupl
     The common values are the Gauss rule of the average of the rows; each row keeps its own probability and mean in every bin.
     """
     grid = _Bins.over(values, _BINS)
-    flat = np.concatenate(weights)
-    place = grid.place(np.concatenate(values))
-    owner = np.repeat(np.arange(len(values)), [row.size for row in values])
-    absolute = place.moments(np.abs(flat), 4)
-    known = len(values) == 1 and flat.min() >= 0
-    return _on_points(
-        grid, _two_points(absolute, grid.step), absolute[None, :2] if known else place.moments(flat, 2, owner)
-    )
+    absolute, moments = np.zeros((4, grid.centres.size)), []
+    together = np.cumsum([row.size for row in values]) // _AT_ONCE
+    for group in np.split(np.arange(len(values)), np.flatnonzero(np.diff(together)) + 1):
+        flat = np.concatenate([weights[i] for i in group])
+        place = grid.place(np.concatenate([values[i] for i in group]))
+        owner = np.repeat(np.arange(group.size), [values[i].size for i in group])
+        of_all = place.moments(np.abs(flat), 4)
+        absolute += of_all
+        known = group.size == 1 and flat.min() >= 0
+        moments.append(of_all[None, :2] if known else place.moments(flat, 2, owner))
+    return _on_points(grid, _two_points(absolute, grid.step), np.concatenate(moments))
 
 
 def _on_points(grid: "_Bins", points: np.ndarray, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

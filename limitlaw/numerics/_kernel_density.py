@@ -5,10 +5,8 @@ import numpy as np
 _BINS = 2**15
 _FEW = 2000  # samples that are summed as they are
 _REACH = 38.0  # bandwidths beyond which a kernel underflows
-_NEAR, _FAINT = (
-    9.0,
-    1e-8,
-)  # a kernel is below 3e-18 beyond so many bandwidths, which matters only to sums of kernels as small as that
+_NEAR = 9.0  # bandwidths beyond which a kernel is below 3e-18
+_FAINT = 1e-8  # sums of kernels to which that matters
 
 
 def scott_bandwidth(samples: np.ndarray) -> float:
