@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import ndtr, ndtri
 
 from .. import _arguments, laws
-from ..numerics import Block, Columns, bytes_in_words, calls_lapack, draw_blocks, random
+from ..numerics import Block, bytes_in_words, calls_lapack, draw_blocks, random
 from ._attention import Attention
 from ._described import Layout
 from ._gram import Scope, at_width, block_size, branch_of, gram, joined, memory, needs_mean, settled
@@ -416,7 +416,7 @@ def _draw(
     scope: Scope,
     entropies_from: int,
     key: PRNGKeyArray,
-) -> Iterator[Columns]:
+) -> Iterator[tuple[int, Array]]:
     """Everything that is seen of a block of draws, in rows: the Gram matrices, then, from a column on, the entropies."""
     key_inputs, *keys = random.split(key, 1 + len(layers))
     tokens, seen = _begun(inputs, width, key_inputs, scope)

@@ -9,7 +9,6 @@ from ._bartlett import bartlett as bartlett, bartlett_normals as bartlett_normal
 from ._blocks import (
     DEFAULT_MEMORY as DEFAULT_MEMORY,
     Block as Block,
-    Columns as Columns,
     available_cores as available_cores,
     bytes_in_words as bytes_in_words,
     draw_blocks as draw_blocks,

@@ -21,8 +21,6 @@ from jaxtyping import PRNGKeyArray
 from . import random
 from ._compiled import release_compiled
 
-Columns = tuple[int, jax.Array]  # the first column of a part of some rows, and that part
-
 DEFAULT_MEMORY = 2**30  # bytes
 _PATIENCE = 1.0  # seconds before a progress bar appears on a terminal
 
@@ -138,8 +136,8 @@ def _bytes_a_draw(block: Block, key: PRNGKeyArray) -> int:
     return int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
 
 
-def _fill_columns(rows: np.ndarray, parts: Iterator[Columns]) -> None:
-    """Parts into their columns of the rows that are wanted, on a thread of its own: what a device has made is copied while it goes on."""
+def _fill_columns(rows: np.ndarray, parts: Iterator[tuple[int, jax.Array]]) -> None:
+    """Parts, each with its first column, into the rows that are wanted, on a thread of its own: what a device has made is copied while it goes on."""
 
     def put(first: int, part: jax.Array) -> None:
         rows[:, first : first + part.shape[1]] = np.asarray(part)[: len(rows)]
