@@ -129,7 +129,7 @@ class Atoms:
             for one, two, of_pairs in factors
             if len(one.left_out)
         ]
-        if moved:
+        if moved:  # two equal factors move alike
             rows = np.concatenate([rows, rows + sum(moved) * (2 / len(factors))])
         gathered, weights = _on_points(grid, _two_points(pooled, grid.step), rows)
         return Atoms(gathered, weights[0], weights[1:])
@@ -170,7 +170,7 @@ def _gather(values: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tupl
         of_all = place.moments(np.abs(flat), 4)
         absolute += of_all
         known = group.size == 1 and flat.min() >= 0
-        moments.append(of_all[None, :2] if known else place.moments(flat, 2, owner))
+        moments.append(of_all[None, :2] if known else place.moments_by_owner(flat, owner, group.size))
     return _on_points(grid, _two_points(absolute, grid.step), np.concatenate(moments))
 
 
@@ -195,21 +195,24 @@ class _Place:
     def transposed(self) -> "_Place":
         return _Place(self.index.T, self.local.T, self.bins)
 
-    def moments(self, weights: np.ndarray, orders: int, owner: np.ndarray | None = None) -> np.ndarray:
-        """Moments 0 to `orders - 1` about the centres, `(orders, bins)`; of the values of each owner `0, 1, ...`, if they have some, `(owners, orders, bins)`."""
-        owners = 1 if owner is None else int(owner.max()) + 1
-        index = (self.index if owner is None else self.index + self.bins * owner).ravel()
-        out = np.empty((owners, orders, self.bins))
+    def moments(self, weights: np.ndarray, orders: int) -> np.ndarray:
+        """Moments 0 to `orders - 1` about the centres, `(orders, bins)`."""
+        out = np.empty((orders, self.bins))
         for order in range(orders):
-            out[:, order] = np.bincount(index, weights.ravel(), owners * self.bins).reshape(owners, self.bins)
+            out[order] = np.bincount(self.index.ravel(), weights.ravel(), self.bins)
             weights = weights * self.local
-        return out[0] if owner is None else out
+        return out
+
+    def moments_by_owner(self, weights: np.ndarray, owner: np.ndarray, owners: int) -> np.ndarray:
+        """Moments 0 and 1 of the values of each of `0 ... owners - 1`, `(owners, 2, bins)`."""
+        apart = _Place(self.index + self.bins * owner, self.local, self.bins * owners)
+        return np.moveaxis(apart.moments(weights, 2).reshape(2, owners, self.bins), 0, 1)
 
     def moments_of_rows(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Moments 0 and 1, `(rows, 2, bins)`, of values `(i, j)` weighted by `rows[r, i] weights[j]`."""
-        owner = np.arange(len(self.index))[:, None]
-        of_first = self.moments(np.broadcast_to(weights, self.index.shape), 2, np.broadcast_to(owner, self.index.shape))
-        return np.tensordot(rows, of_first, axes=1)
+        count = len(self.index)
+        each = np.broadcast_to(weights, self.index.shape)
+        return np.tensordot(rows, self.moments_by_owner(each, np.arange(count)[:, None], count), axes=1)
 
 
 @dataclass(frozen=True)

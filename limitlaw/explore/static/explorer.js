@@ -104,8 +104,8 @@ async function answer(panel, state, asking) {
   try {
     if (panel.part.sketched) {
       const first = await ask(`${path}/sketch?${state}`, asking.signal);
+      panel.sketch(first.sketch ? first : null);
       if (!first.sketch) return panel.show(first, state);
-      panel.sketch(first);
     }
     panel.show(await ask(`${path}?${state}`, asking.signal), state);
   } catch (error) {

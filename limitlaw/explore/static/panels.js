@@ -73,10 +73,10 @@ export class Panel {
     this.content.replaceChildren(make("p", { className: "error", textContent: message }));
   }
 
-  // what there is until the answer comes, unless it has been seen already
+  // what there is until the answer comes, unless it is what is seen; null where the answer is there
   sketch(answer) {
-    const text = JSON.stringify(answer);
-    if (text !== this.sketched) this.show(answer);
+    const text = answer && JSON.stringify(answer);
+    if (answer && text !== this.sketched) this.show(answer);
     this.sketched = text;
   }
 
