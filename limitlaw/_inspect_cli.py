@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _TOKENS = "8"
 _LEAST_DRAWS, _MOST_DRAWS = 64, 4096  # unless told
-_NUMBERS_A_SECOND = 3e7  # random numbers that a core turns into draws
 _LONG = 60.0  # seconds from which a word of warning is due
 _MOST_ROWS = 40
 _WIDEST_TEXT = 100
@@ -236,13 +235,13 @@ def _parts(net: "Network") -> list[Any]:
 
 def _expected(net: "Network", draws: int) -> float:
     """Seconds that the draws will take, roughly."""
-    from .networks._gram import block_size, numbers_of_a_draw
+    from .networks._gram import block_size, seconds_of_a_draw
     from .numerics import available_cores
 
     size = block_size(net, net.width)
     blocks = -(-draws // size)
     one_by_one = 1 + -(-(blocks - 1) // available_cores())  # the first runs alone, since it compiles
-    return numbers_of_a_draw(net, net.width) * size * one_by_one / _NUMBERS_A_SECOND
+    return seconds_of_a_draw(net, net.width) * size * one_by_one
 
 
 @contextmanager

@@ -31,10 +31,9 @@ def curve(
     return drawn if error is None else {**drawn, "error": numbers(error)}
 
 
-def heat_map(name: str, x: Any, y: Any, z: Any, *, boundary: Any = None) -> Panel:
-    """Values over two axes, `z[y, x]`; a line is drawn where `boundary`, of the same shape, is 0."""
-    drawn = {"name": name, "x": numbers(x), "y": numbers(y), "z": numbers(z)}
-    return drawn if boundary is None else {**drawn, "boundary": numbers(boundary)}
+def heat_map(name: str, x: Any, y: Any, z: Any) -> Panel:
+    """Values over two axes, `z[y, x]`."""
+    return {"name": name, "x": numbers(x), "y": numbers(y), "z": numbers(z)}
 
 
 def figure(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..slr import LINKS, Problem
+from ..slr import LINKS, SYMBOLS, PhaseDiagram, Problem
 from ._jobs import Report
 from ._panels import Panel, curve, figure, heat_map
 from ._python import call
@@ -16,7 +16,6 @@ _GRID = 41
 _KEPT = 100  # points of a trajectory
 _DIAGRAM = 10  # values along an axis; even, since a diagram is made of two rows at a time
 _DIAGRAMS = {"alpha, gamma": ("alpha", "gamma"), "alpha, beta": ("alpha", "beta"), "mu, beta": ("mu", "beta")}
-_SYMBOLS = {"alpha": "α = log L / d", "beta": "β", "gamma": "γ", "mu": "overlap μ"}
 _LENGTHS = (2, 5, 20, 100, 1000)
 _SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "softmax_best", "bayes_full")
 _RUNS = ("landscape", "descent")  # the parts that show a descent
@@ -132,15 +131,25 @@ def phases(state: Regression, report: Report) -> Panel:
     """The oracle's exact risk over two parameters, and where the mean-field limit finds the signal."""
     x_name, y_name = _DIAGRAMS[state.diagram]
     x, y = _axes(state)
-    parts = []
+    rows = []
     for i in range(0, len(y), 2):
         report(i / len(y))
-        parts.append(state.problem().phase_diagram(x_name, y_name, x_values=x, y_values=y[i : i + 2]))
-    risk, level = (np.concatenate([getattr(part, name) for part in parts]) for name in ("risk", "level"))
+        rows.append(state.problem().phase_diagram(x_name, y_name, x_values=x, y_values=y[i : i + 2]).risk)
+    diagram = PhaseDiagram(state.problem(), x_name, y_name, x, y, np.concatenate(rows))
     return figure(
-        _SYMBOLS[x_name], _SYMBOLS[y_name], maps=[heat_map("oracle's exact risk", x, y, risk, boundary=level)],
+        SYMBOLS[x_name],
+        SYMBOLS[y_name],
+        [curve("c μ = ψ", *_boundary(diagram))],
+        [heat_map("oracle's exact risk", x, y, diagram.risk)],
         notes=["The line is c μ = ψ: in the mean-field limit the signal is found on the side where the risk is small."],
-    )  # fmt: skip
+    )
+
+
+def _boundary(diagram: PhaseDiagram) -> tuple[list[float], np.ndarray]:
+    """Where `c mu = psi`: an x for every y, since psi grows with alpha; NaN where it is not on the map."""
+    x, y, level, _ = diagram.finer()
+    rising = level if diagram.x_name == "mu" else -level
+    return [float(np.interp(0.0, row, x, left=np.nan, right=np.nan)) for row in rising], y
 
 
 def _axes(state: Regression) -> tuple[np.ndarray, np.ndarray]:

@@ -142,7 +142,7 @@ def _mean(draws: np.ndarray) -> np.ndarray:
 def layer(beta: float, correlation: float, head_dim: int | None) -> Task:
     """One attention layer at infinite width; `head_dim` None is infinite."""
     what = {"beta": beta, "correlation": correlation, "head_dim": head_dim}
-    return Task(f"one attention layer, {what}", one_layer, what, cost=0.5)
+    return Task(f"one attention layer, {what}", one_layer, what, cost=0.2)
 
 
 def one_layer(*, beta: float, correlation: float, head_dim: int | None) -> Result:

@@ -24,7 +24,7 @@ def pictures(figure: Figure, settings: Settings) -> Task:
         {"figure": figure.name, "settings": asdict(settings)},
         needs=tuple(figure.tasks(settings)),
         packages=(*NUMERICAL, "slr", "figures"),
-        cost=0.5,
+        cost=0.25,
     )
 
 

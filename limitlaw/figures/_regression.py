@@ -74,7 +74,7 @@ def phases(*, problem: Plain, x: str, y: str, x_values: list, y_values: list) ->
     return {"level": found.level, "critical": found.critical, "risk": found.risk}
 
 
-def baselines(*, problem: Plain, log_tokens: float) -> Result:
+def baselines(*, problem: Plain, tokens: int) -> Result:
     """Every predictor at one number of tokens."""
-    found = Problem(**problem, log_tokens=log_tokens).baselines()
+    found = Problem(**problem, tokens=tokens).baselines()
     return {name: np.array(risk) for name, risk in found.items()}

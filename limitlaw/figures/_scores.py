@@ -48,7 +48,7 @@ class ScoreFigure(Figure):
                     "draws": settings.draws,
                     "seed": seed_for(settings, "score", scale),
                 },
-                cost=1.5,
+                cost=0.5,
                 program=program_of(as_plain(self._network(scale))),
             )
             for scale in _SCALES

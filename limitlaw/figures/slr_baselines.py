@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _PROBLEM = {"dim": 20, "gamma": 0.8, "beta": 1.0}
-_LARGEST = 12.0  # log L
+_LARGEST = 160_000
 _NAMES = {
     "linear": "linear",
     "linear_attention": "linear attention",
@@ -35,13 +35,11 @@ class BaselinesFigure(Figure):
     """Left, excess risks with the true directions against the number of tokens; right, divided by that of Bayes on the projections."""
 
     def _sizes(self, settings: Settings) -> np.ndarray:
-        return np.linspace(np.log(2), _LARGEST, max(settings.points // 2 + 1, 3))
+        return np.geomspace(2, _LARGEST, max(settings.points // 2 + 1, 3)).round()
 
     def _tasks(self, settings: Settings) -> list[Task]:
         return [
-            regression.task(
-                f"baselines, log L = {size:.3g}", regression.baselines, 1.2, problem=_PROBLEM, log_tokens=float(size)
-            )
+            regression.task(f"baselines, L = {size:.0f}", regression.baselines, 0.2, problem=_PROBLEM, tokens=int(size))
             for size in self._sizes(settings)
         ]
 
@@ -54,7 +52,7 @@ class BaselinesFigure(Figure):
         results = [load(task) for task in self._tasks(settings)]
         return xr.Dataset(
             {"risk": (("tokens", "predictor"), [[float(result[name]) for name in _NAMES] for result in results])},
-            coords={"tokens": np.exp(self._sizes(settings)), "predictor": list(_NAMES)},
+            coords={"tokens": self._sizes(settings), "predictor": list(_NAMES)},
             attrs=_PROBLEM,
         )
 
@@ -88,22 +86,26 @@ class BaselinesFigure(Figure):
 
     def table(self, data: xr.Dataset) -> Table:
         rows = tuple(
-            (f"{float(row['tokens']):.4g}", *(f"{float(value):.4g}" for value in row["risk"]))
+            (_count(row["tokens"]), *(f"{float(value):.4g}" for value in row["risk"]))
             for row in (data.isel(tokens=i) for i in range(data.sizes["tokens"]))
         )
         return Table(("tokens L", *_NAMES.values()), rows)
 
     def finding(self, data: xr.Dataset) -> str:
         risk = data["risk"].isel(tokens=data.sizes["tokens"] // 2)
-        tokens, values = float(risk["tokens"]), {name: float(risk.sel(predictor=name)) for name in _NAMES}
+        values = {name: float(risk.sel(predictor=name)) for name in _NAMES}
         return (
-            f"At L = {tokens:.3g} the erf gate of Marion et al. has an excess risk of {values['erf_best']:.3f}, the best pointwise gate {values['best_pointwise']:.3f}, softmax at β = 1 "
+            f"At L = {_count(risk['tokens'])} the erf gate of Marion et al. has an excess risk of {values['erf_best']:.3f}, the best pointwise gate {values['best_pointwise']:.3f}, softmax at β = 1 "
             f"{values['softmax']:.3f} and at its best β {values['softmax_best']:.3f}, against {values['bayes_projections']:.3f} for Bayes on the projections. What softmax gains is the competition "
             f"between tokens. Bayes with whole tokens also sees their norms, {values['bayes_full']:.3f}: it succeeds up to α = log(1/γ), softmax up to (1 − γ²)/2."
         )
 
     def setup(self, data: xr.Dataset) -> str:
         return f"Linear link, d = {data.attrs['dim']}, γ = {data.attrs['gamma']}, true directions; grey line: predicting 0. Quadrature throughout, nothing is random."
+
+
+def _count(tokens: Any) -> str:
+    return f"{float(tokens):,.0f}"
 
 
 FIGURE = BaselinesFigure(

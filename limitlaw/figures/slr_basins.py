@@ -34,7 +34,7 @@ class BasinsFigure(Figure):
     def _tasks(self, settings: Settings) -> list[Task]:
         grid = self._grid(settings)
         uniform = regression.starts(regression.FIGURE_2, "uniform", _UNIFORM, seed_for(settings, "slr basins"))
-        steps, cost = 2 * settings.steps, 1e-5 * settings.steps * settings.points**2
+        steps, cost = 2 * settings.steps, 7e-6 * settings.steps * settings.points**2
         common = {"problem": regression.FIGURE_2, "steps": steps}
         return [
             *(
@@ -45,7 +45,7 @@ class BasinsFigure(Figure):
             ),
             *(
                 regression.task(
-                    f"uniform starts, {name}", regression.descent, 1e-5 * settings.steps * _UNIFORM, **common, start=uniform, method=method, alpha=alpha,
+                    f"uniform starts, {name}", regression.descent, 7e-6 * settings.steps * _UNIFORM, **common, start=uniform, method=method, alpha=alpha,
                 )
                 for name, (method, alpha) in _METHODS.items()
             ),

@@ -42,18 +42,18 @@ class LinksFigure(Figure):
     def _tasks(self, settings: Settings, link: str) -> dict[str, Task]:
         problem = {**regression.FIGURE_2, "link": link}
         common = {"problem": problem, "start": self._starts(settings, link), "steps": settings.steps}
-        each = {"linear": 0.0006, "quadratic": 0.01, "relu": 0.014}[link]
+        each = {"linear": 0.0002, "quadratic": 0.005, "relu": 0.006}[link]
         return {
             "simulation": regression.task(
-                f"{link} link: simulation", regression.simulation, 3 + 0.001 * settings.steps, **common, samples=_SAMPLES,
+                f"{link} link: simulation", regression.simulation, 1 + 0.001 * settings.steps, **common, samples=_SAMPLES,
                 seed=seed_for(settings, "slr data", link),
             ),
             "exact": regression.task(
-                f"{link} link: exact descent", regression.descent, 0.2 + each * settings.steps, **common, method="exact", alpha=None
+                f"{link} link: exact descent", regression.descent, 0.1 + each * settings.steps, **common, method="exact", alpha=None
             ),
             **{
                 name: regression.task(
-                    f"{link} link: {label}", regression.descent, 0.2, **common, method="mean-field", alpha=alpha
+                    f"{link} link: {label}", regression.descent, 0.1, **common, method="mean-field", alpha=alpha
                 )
                 for name, label, alpha in (
                     ("sub-exponential", "mean-field descent, sub-exponential", 0.0),

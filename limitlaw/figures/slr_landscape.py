@@ -32,7 +32,7 @@ class LandscapeFigure(Figure):
         grid = np.linspace(-_EDGE, _EDGE, _POINTS).tolist()
         return {
             name: regression.task(
-                f"landscape, {name}", regression.landscape, 0.3, problem=regression.FIGURE_2, mu=grid, nu=grid, method=method, alpha=alpha
+                f"landscape, {name}", regression.landscape, 0.1, problem=regression.FIGURE_2, mu=grid, nu=grid, method=method, alpha=alpha
             )
             for name, (method, alpha) in _METHODS.items()
         } | {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runs import Task
-from ..slr import PhaseDiagram
+from ..slr import SYMBOLS, PhaseDiagram, Problem
 from . import _regression as regression
 from ._figure import Figure, Load, Table
 from ._settings import Settings
@@ -33,7 +33,7 @@ class PhaseFigure(Figure):
     def _tasks(self, settings: Settings) -> list[Task]:
         return [
             regression.task(
-                f"phases over {x} and {y}", regression.phases, 0.03 * settings.points ** (1 if x == "mu" else 2), problem=_PROBLEM, x=x, y=y,
+                f"phases over {x} and {y}", regression.phases, 0.005 * settings.points ** (1 if x == "mu" else 2), problem=_PROBLEM, x=x, y=y,
                 x_values=self._axis(x, settings).tolist(), y_values=self._axis(y, settings).tolist(),
             )
             for x, y in _PAIRS
@@ -59,12 +59,7 @@ class PhaseFigure(Figure):
 
     def _diagrams(self, data: xr.Dataset) -> list[PhaseDiagram]:
         return [
-            PhaseDiagram(
-                x_name=x,
-                y_name=y,
-                dim=data.attrs["dim"],
-                **{name: data[name].values[i] for name in ("x", "y", "level", "critical", "risk")},
-            )
+            PhaseDiagram(Problem(**_PROBLEM), x, y, *(data[name].values[i] for name in ("x", "y", "risk")))
             for i, (x, y) in enumerate(_PAIRS)
         ]
 
@@ -86,7 +81,7 @@ class PhaseFigure(Figure):
             for name in dict.fromkeys(diagram.phase.ravel().tolist()):
                 risk = diagram.risk[diagram.phase == name]
                 rows.append(
-                    (f"{diagram.x_name}, {diagram.y_name}", name, str(risk.size), f"{np.median(risk):.3g}", f"{risk.min():.3g}", f"{risk.max():.3g}")
+                    (", ".join(SYMBOLS[axis].split(" = ")[0] for axis in (diagram.x_name, diagram.y_name)), name, str(risk.size), f"{np.median(risk):.3g}", f"{risk.min():.3g}", f"{risk.max():.3g}")
                 )  # fmt: skip
         return Table(("diagram over", "phase", "points", "median exact risk", "smallest", "largest"), tuple(rows))
 
@@ -101,7 +96,7 @@ class PhaseFigure(Figure):
     def setup(self, data: xr.Dataset) -> str:
         return (
             f"Exact risk of the oracle (ν = 1, η = ζ = ρ = 0) at d = {data.attrs['dim']} with L = e^(α d) tokens, linear link; lines are the boundaries of the limit: c μ = ψ "
-            f"(full) and β = √(2α) (broken). Nothing is random here."
+            f"(full) and β = √(2α) (broken; paramagnetic where β is smaller, frozen where it is larger). Nothing is random here."
         )
 
 

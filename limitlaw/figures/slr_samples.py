@@ -36,10 +36,10 @@ class SamplesFigure(Figure):
         }
         seed = seed_for(settings, "slr samples")
         return [
-            regression.task("uniform starts: exact descent", regression.descent, 1.0, **common, method="exact", alpha=None),
+            regression.task("uniform starts: exact descent", regression.descent, 0.1, **common, method="exact", alpha=None),
             *(
                 regression.task(
-                    f"uniform starts: simulation, n = {size}", regression.simulation, 3 + 2e-6 * settings.steps * size,
+                    f"uniform starts: simulation, n = {size}", regression.simulation, 1.4 + 1.4e-6 * settings.steps * size,
                     **common, samples=size, seed=seed,
                 )
                 for size in reversed(self._sizes(settings))  # the longest first: there is other work meanwhile

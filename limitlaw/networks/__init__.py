@@ -7,6 +7,7 @@ from ._gram import (
     block_size as block_size,
     gram as gram,
     numbers_of_a_draw as numbers_of_a_draw,
+    seconds_of_a_draw as seconds_of_a_draw,
     working_memory as working_memory,
 )
 from ._inputs import (

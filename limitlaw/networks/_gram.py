@@ -49,6 +49,7 @@ _FEW_TOKENS = 8  # up to here they are computed one by one, as vectors over the 
 _UNITS_AT_ONCE = 64
 _MANY_TOKENS, _MANY_NUMBERS = 256, 2**22  # from here on as many units as make products large
 _USUAL_UNITS = 2**12
+_MATRIX_NUMBERS_A_SECOND, _UNITS_A_SECOND = 8e7, 4e8
 _WORKING_MATRICES = 64  # token matrices alive at once while a block is computed, an upper bound
 
 
@@ -478,6 +479,22 @@ def numbers_of_a_draw(net: Any, width: int | float) -> float:
     """Random numbers behind one draw of a network, roughly."""
     matrices, units = _work(net, width)
     return net.tokens * (matrices * max(net.tokens / 8, 1) + units)
+
+
+def seconds_of_a_draw(net: Any, width: int | float) -> float:
+    """Seconds that a core takes for one draw of a network, roughly: hidden units, and coordinates of nonlinear inputs, are cheaper than the rest.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import seconds_of_a_draw
+        >>> net = ll.Network(ll.Inputs(tokens=4, activation="relu"), ll.Attention(heads=2))
+        >>> seconds_of_a_draw(net, 64) < seconds_of_a_draw(net, 1024) < 1e-4
+        True
+    """
+    s = net.tokens
+    matrices, units = _work(net, width)
+    return s * matrices * max(s / 8, 1) / _MATRIX_NUMBERS_A_SECOND + s * units * max(s / 4, 1) / _UNITS_A_SECOND
 
 
 def _work(net: Any, width: int | float, least: int = 0) -> tuple[float, float]:

@@ -115,9 +115,27 @@ class Section:
     seconds: float
 
 
-def page(sections: list[Section], settings: Settings, made: Provenance, seconds: float, costs: Table) -> str:
+@dataclass(frozen=True)
+class Effort:
+    """Wall time of a run, how many results its figures rest on, and how many of them were there before."""
+
+    seconds: float
+    results: int
+    kept: int
+
+    @property
+    def share(self) -> str:
+        """What was computed, in words."""
+        if not self.kept:
+            return f"all of its {self.results:,} results"
+        if self.kept == self.results:
+            return f"none of its {self.results:,} results, which were all there"
+        return f"{self.results - self.kept:,} of its {self.results:,} results, the others were there"
+
+
+def page(sections: list[Section], settings: Settings, made: Provenance, effort: Effort, costs: Table) -> str:
     """The report as HTML, pictures included."""
-    parts = [_head(sections, settings, made, seconds, costs)]
+    parts = [_head(sections, settings, made, effort, costs)]
     for paper in _PAPERS:
         shown = [section for section in sections if section.figure.paper == paper.key]
         if shown:
@@ -150,12 +168,12 @@ def html_table(table: Table) -> str:
     return f'<div class="scroll">{_html.table(table.header, table.rows)}</div>'
 
 
-def _head(sections: list[Section], settings: Settings, made: Provenance, seconds: float, costs: Table) -> str:
+def _head(sections: list[Section], settings: Settings, made: Provenance, effort: Effort, costs: Table) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     samples = f"{settings.samples:,}" if settings.samples else "50,000 (100,000 for ReLU)"
     links = ", ".join(f'<a href="#{s.figure.name}">{escape(s.figure.name)}</a>' for s in sections)
     return f"""<h1>{_TITLE}</h1>
-<p>This run took <strong>{seconds:.0f} s</strong> of wall time (what an earlier run had left was not computed again); {settings.trials} trials of {samples} networks, seed {settings.seed}.
+<p>This run took <strong>{effort.seconds:.0f} s</strong> of wall time and computed {effort.share}; {settings.trials} trials of {samples} networks, seed {settings.seed}.
 Figures: {links}.</p>
 <p class="small">{escape(made.date)}; {escape(made.hardware)}; {escape(made.system)}; {escape(versions)}; commit {escape(made.commit)}.</p>
 <p>What it costs, beside the published scripts at the papers' counts (CPU time per sample, measured on one core, times the number of samples):</p>

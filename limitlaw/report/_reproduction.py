@@ -13,7 +13,7 @@ from typing import Any
 from ..figures import FIGURES, KINDS, Figure, Settings, Table, pictures
 from ..runs import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
 from ._costs import costs
-from ._page import Section, Words, page
+from ._page import Effort, Section, Words, page
 from ._provenance import Provenance
 
 
@@ -33,6 +33,7 @@ class Reproduction:
     written: list[Path] = field(default_factory=list, init=False)
     costs: Table | None = field(default=None, init=False)
     _words: dict[str, Words] = field(default_factory=dict, init=False)
+    _computed: set[str] = field(default_factory=set, init=False)  # keys
 
     def run(
         self,
@@ -54,7 +55,7 @@ class Reproduction:
                 for name in self.names:
                     self._write_pictures(FIGURES[name], store)
             if self.only in (None, "report"):
-                self._write_page(store, time.perf_counter() - start)
+                self._write_page(store, start)
 
     def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress], client: Any) -> None:
         """Compute what is missing; as soon as a figure has all it needs, write its data and its pictures, on a thread beside."""
@@ -66,7 +67,10 @@ class Reproduction:
             try:
                 every = [task for tasks in jobs.values() for task in tasks]
                 for task in complete(every, store, workers=self.workers, client=client):
-                    shown.done(task, computed=task.key not in stored)
+                    new = task.key not in stored
+                    if new:
+                        self._computed.add(task.key)
+                    shown.done(task, computed=new)
                     for name in [name for name, keys in waiting_for.items() if keys <= {task.key}]:
                         del waiting_for[name]
                         figures.append(beside.submit(self._make, FIGURES[name], store, shown))
@@ -135,14 +139,15 @@ class Reproduction:
         self.written += paths.values()
         return True
 
-    def _write_page(self, store: Store, seconds: float) -> None:
-        sections = []
+    def _write_page(self, store: Store, start: float) -> None:
+        sections, results = [], set()
         for figure in FIGURES.values():
             picture = self.out / f"{figure.name}.png"
             if not Record(store, f"picture-{figure.name}", self._key(figure), [picture]).holds(exactly=False):
                 continue
             tasks = with_needs(figure.tasks(self.settings))
             words = self._words.get(figure.name) or Words.of(figure, figure.dataset(self.settings, store.load))
+            results |= {task.key for task in tasks}
             work = sum(store.seconds(task) for task in tasks)
             sections.append(Section(figure, words, picture.read_bytes(), work))
         missing = set(self.names) - {section.figure.name for section in sections}
@@ -151,10 +156,11 @@ class Reproduction:
                 f"--only report: {sorted(missing)[0]} has not been drawn with these settings in {self.out}; run without --only first."
             )
         shown = tuple(section.figure.name for section in sections)
-        self.costs = costs(self.settings, shown, store.seconds, seconds)
+        effort = Effort(time.perf_counter() - start, len(results), len(results - self._computed))
+        self.costs = costs(self.settings, shown, store.seconds, effort.seconds)
         path = self.out / "report.html"
         with replacing(path) as part:
-            part.write_text(page(sections, self.settings, Provenance.here(), seconds, self.costs), encoding="utf-8")
+            part.write_text(page(sections, self.settings, Provenance.here(), effort, self.costs), encoding="utf-8")
         self.written.append(path)
 
     def _key(self, figure: Figure) -> str:

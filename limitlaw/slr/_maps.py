@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,31 +13,56 @@ from ._mean_field import phase_of
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ._problem import Problem
+
 PHASES = ("retrieval", "paramagnetic", "frozen")
 SYMBOLS = {"alpha": "α = log L / d", "beta": "β", "gamma": "γ", "mu": "overlap μ", "nu": "overlap ν"}
+_FINE = 121  # points along an axis for boundaries
+_ROOM = 1.25  # for the name of a phase, in widths and heights of it
+_MUCH = 0.8  # of the most room
 
 
 @dataclass(frozen=True)
 class PhaseDiagram:
     """The phases of the mean-field limit over two parameters, and the oracle's exact risk at a finite dimension.
 
-    Arrays have shape (y, x). `level` is `c mu - psi`, positive where the signal is found; `critical` is `beta - sqrt(2 alpha)`, positive where
-    the noise is frozen.
+    `problem` has the parameters that stay; arrays have shape (y, x). `level` is `c mu - psi`, positive where the signal is found; `critical` is
+    `beta - sqrt(2 alpha)`, positive where the noise is frozen.
     """
 
+    problem: Problem
     x_name: str
     y_name: str
     x: np.ndarray
     y: np.ndarray
-    level: np.ndarray
-    critical: np.ndarray
     risk: np.ndarray
-    dim: int
+
+    @property
+    def level(self) -> np.ndarray:
+        return _distances(self.problem, self.x_name, self.y_name, self.x, self.y)[0]
+
+    @property
+    def critical(self) -> np.ndarray:
+        return _distances(self.problem, self.x_name, self.y_name, self.x, self.y)[1]
 
     @property
     def phase(self) -> np.ndarray:
         """The name of the phase at every point."""
         return phase_of(self.level, self.critical)
+
+    def finer(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """`x`, `y`, `level` and `critical` with many points along each axis: boundaries take no quadrature, as the risk does.
+
+        !!! Example
+
+            >>> from limitlaw import slr
+            >>> diagram = slr.Problem(dim=20, tokens=5).phase_diagram("mu", "beta", x_values=[0.2, 0.8], y_values=[0.5, 2.0])
+            >>> x, y, level, critical = diagram.finer()
+            >>> level.shape == (y.size, x.size), bool(level[0, 0] == diagram.level[0, 0])
+            (True, True)
+        """
+        x, y = (np.linspace(axis[0], axis[-1], _FINE) for axis in (self.x, self.y))
+        return x, y, *_distances(self.problem, self.x_name, self.y_name, x, y)
 
     def to_xarray(self) -> xr.Dataset:
         """Labelled."""
@@ -47,7 +73,7 @@ class PhaseDiagram:
         return xr.Dataset(
             {name: (axes, getattr(self, name)) for name in names},
             coords={self.x_name: self.x, self.y_name: self.y},
-            attrs={"dim": self.dim},
+            attrs={"dim": self.problem.dim},
         )
 
     def plot(self, ax: Any = None, *, colorbar: bool = True, **style: Any) -> Any:
@@ -56,50 +82,72 @@ class PhaseDiagram:
 
         axes = plt.gca() if ax is None else ax
         mesh = axes.pcolormesh(self.x, self.y, self.risk, **{"cmap": "cividis", "shading": "gouraud", **style})
-        axes.contour(self.x, self.y, self.level, [0.0], colors="white", linewidths=1.5)
-        beyond = np.where(self.level < 0, self.critical, np.nan)
+        x, y, level, critical = self.finer()
+        axes.contour(x, y, level, [0.0], colors="white", linewidths=1.5)
+        beyond = np.where(level < 0, critical, np.nan)
         if np.nanmin(beyond, initial=np.inf) < 0 < np.nanmax(beyond, initial=-np.inf):
-            axes.contour(self.x, self.y, beyond, [0.0], colors="white", linewidths=1, linestyles="--")
-        self._write_names(axes)
+            axes.contour(x, y, beyond, [0.0], colors="white", linewidths=1, linestyles="--")
         axes.set_xlabel(SYMBOLS[self.x_name])
         axes.set_ylabel(SYMBOLS[self.y_name])
         if colorbar:
-            axes.figure.colorbar(mesh, ax=axes, label=f"oracle's exact risk at d = {self.dim}")
+            axes.figure.colorbar(mesh, ax=axes, label=f"oracle's exact risk at d = {self.problem.dim}")
+        _write_names(axes, x, y, phase_of(level, critical))
         return axes
 
-    def _write_names(self, axes: Any) -> None:
-        """Each in the middle of its phase, or at the right edge where that is near; phases with little room go without."""
-        from matplotlib.patheffects import withStroke
 
-        for name in PHASES:
-            rows, columns = np.nonzero(self.phase == name)
-            if rows.size > 0.1 * self.phase.size and np.ptp(rows) > 0.2 * self.y.size:
-                middle = int(np.median(columns))
-                at_edge = middle > 0.6 * self.x.size and columns.max() == self.x.size - 1
-                axes.annotate(
-                    name,
-                    (self.x[-1] if at_edge else self.x[middle], self.y[int(np.median(rows))]),
-                    (-3 if at_edge else 0, 0),
-                    textcoords="offset points",
-                    color="white",
-                    ha="right" if at_edge else "center",
-                    va="center",
-                    fontsize=7,
-                    path_effects=[withStroke(linewidth=1.5, foreground="#2b3b5c")],  # over lines, too
-                )
+def _write_names(axes: Any, x: np.ndarray, y: np.ndarray, phase: np.ndarray) -> None:
+    """Each where its phase has much room for it, near the middle; upright if it fits in no other way; a phase without room goes without."""
+    from matplotlib.patheffects import withStroke
+    from scipy.ndimage import distance_transform_edt, minimum_filter
+
+    panel = axes.get_window_extent()
+    across, up = panel.width / (x.size - 1), panel.height / (y.size - 1)  # pixels between two points
+    for name in PHASES:
+        text = axes.text(
+            x[0], y[0], name, color="white", ha="center", va="center", fontsize=7,
+            path_effects=[withStroke(linewidth=1.5, foreground="#2b3b5c")],
+        )  # fmt: skip
+        box = text.get_window_extent()
+        inside = np.pad(phase == name, 1)  # the frame is a boundary, too
+        for angle, width, height in ((0, box.width, box.height), (90, box.height, box.width)):
+            cells = int(_ROOM * height / up) + 1, int(_ROOM * width / across) + 1
+            fits = np.asarray(minimum_filter(inside, cells))[1:-1, 1:-1]
+            if fits.any():
+                distances: Any = distance_transform_edt(inside, sampling=(up / height, across / width))
+                room = distances[1:-1, 1:-1]
+                places = np.argwhere(fits & (room >= _MUCH * room[fits].max()))
+                middle = np.argwhere(phase == name).mean(axis=0)
+                i, j = places[np.abs((places - middle) / phase.shape).sum(axis=1).argmin()]
+                text.set(position=(x[j], y[i]), rotation=angle)
+                break
+        else:
+            text.remove()
 
 
-def phase_diagram(problem: Any, x_name: str, y_name: str, x: np.ndarray, y: np.ndarray) -> PhaseDiagram:
-    """Every problem of the grid, as `problem` with two parameters changed; `v` is the true one, and `u` has overlap `mu`, 1 unless that is an axis."""
-    level, critical, risk = (np.empty((y.size, x.size)) for _ in range(3))
-    for i, along_y in enumerate(y):
-        for j, along_x in enumerate(x):
+def _distances(
+    problem: Problem, x_name: str, y_name: str, x: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """`level` and `critical` on a grid."""
+    found = [changed.distances(mu) for changed, mu in _problems(problem, x_name, y_name, x, y)]
+    level, critical = np.array(found).T.reshape(2, y.size, x.size)
+    return level, critical
+
+
+def _problems(
+    problem: Problem, x_name: str, y_name: str, x: np.ndarray, y: np.ndarray
+) -> Iterator[tuple[Problem, float]]:
+    """Row by row, `problem` with two parameters changed, and the overlap `mu` of `u`, 1 unless that is an axis; `v` is the true one."""
+    for along_y in y:
+        for along_x in x:
             values = {y_name: float(along_y), x_name: float(along_x)}
             mu = values.pop("mu", 1.0)
-            changed = problem.changed(**values)
-            level[i, j], critical[i, j] = changed.distances(mu)
-            risk[i, j] = changed.risk(mu, 1.0)
-    return PhaseDiagram(x_name, y_name, x, y, level, critical, risk, problem.dim)
+            yield problem.changed(**values), mu
+
+
+def phase_diagram(problem: Problem, x_name: str, y_name: str, x: np.ndarray, y: np.ndarray) -> PhaseDiagram:
+    """The oracle's exact risk for every problem of the grid."""
+    risk = [changed.risk(mu, 1.0) for changed, mu in _problems(problem, x_name, y_name, x, y)]
+    return PhaseDiagram(problem, x_name, y_name, x, y, np.array(risk).reshape(y.size, x.size))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from math import inf, isinf
 from typing import Any, Protocol
 
 from .. import _arguments
-from ..networks import KINDS, blocks_of, from_plain, numbers_of_a_draw, working_memory
+from ..networks import KINDS, blocks_of, from_plain, seconds_of_a_draw, working_memory
 from ._measure import Plain
 
 OVERLAPS = ("mu", "nu", "eta", "zeta", "rho")
@@ -22,10 +22,10 @@ _PROBLEM = ("dim", "tokens", "gamma", "beta", "noise", "link", "log_tokens", "si
 
 @dataclass(frozen=True)
 class Member:
-    """One member of a family, as tasks take it: settings, what it costs to compute (random numbers a draw, bytes for a block of them), and the program that it compiles, roughly."""
+    """One member of a family, as tasks take it: settings, what it costs to compute (seconds for a draw, bytes for a block of them), and the program that it compiles, roughly."""
 
     settings: Plain
-    numbers: float = 0.0
+    seconds: float = 0.0
     memory: int = 0
     blocks: int = 0
     tokens: int = 0
@@ -72,7 +72,7 @@ class NetworkFamily:
         width = network.checked_width(inf if width == "inf" else width)
         return Member(
             {"network": table, "width": "inf" if isinf(width) else width},
-            numbers_of_a_draw(network, width),
+            seconds_of_a_draw(network, width),
             working_memory(network, width),
             blocks_of(network),
             network.tokens,

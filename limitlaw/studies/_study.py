@@ -46,7 +46,6 @@ _SHARED = ("name", "measure", "axes", "seed")
 _OF_NETWORKS = ("network", "trials", "samples", "token", "levels", "density")
 _OF_PROBLEMS = ("problem", "overlaps")
 _LIMIT_SAMPLES = 4  # for one of a point: a limit serves many of them
-_NUMBERS_A_SECOND = 3e7  # random numbers that a core turns into draws
 _MOST_TASKS = 1_000_000
 _SLR_CODE = ("_arguments.py", "numerics", "slr")
 
@@ -284,26 +283,26 @@ class Study:
     def _kernel(self, title: str, name: str, point: Point, trial: int, outputs: Task) -> Task:
         """The kernel estimate, or its floor, which is the same at every point with this limit."""
         limit = self._limit(point.member.settings, _target(name))
-        quantiles = Task(f"quantiles of the {limit.name}", _measure.quantiles, {}, needs=(limit,), cost=0.1)
+        quantiles = Task(f"quantiles of the {limit.name}", _measure.quantiles, {}, needs=(limit,), cost=0.05)
         if name.startswith("kde_floor"):
             seed = self._seed({"floor": limit.settings["network"]}, trial)
             what = {"name": name, "samples": self.samples, "seed": seed}
-            return Task(title, _measure.kernel_floor, what, needs=(quantiles,), cost=0.03)
+            return Task(title, _measure.kernel_floor, what, needs=(quantiles,), cost=0.012)
         what = {"name": name, "seed": self._seed({"compared": name, **point.member.settings}, trial)}
-        return Task(title, _measure.kernel_estimate, what, needs=(quantiles, outputs), cost=0.03)
+        return Task(title, _measure.kernel_estimate, what, needs=(quantiles, outputs), cost=0.012)
 
     def _drawn(self, point: Point, trial: int) -> Plain:
         settings = point.member.settings
         return {**settings, "samples": self.samples, "seed": self._seed(settings, trial)}
 
     def _cost(self, point: Point) -> float:
-        return 0.05 + self.samples * (point.member.numbers / _NUMBERS_A_SECOND + 1e-6)
+        return 0.02 + self.samples * (point.member.seconds + 4e-7)
 
     def _limit(self, settings: Plain, target: str) -> Task:
         network = toward(target, **settings)
         what = {"network": network, "samples": _LIMIT_SAMPLES * self.samples, "token": self.token}
         name = _name_of_limit(json.dumps(network, sort_keys=True))
-        return Task(name, _measure.limit, what, cost=0.5, program=program_of(network))
+        return Task(name, _measure.limit, what, cost=0.1, program=program_of(network))
 
     def _seed(self, settings: Plain, trial: int) -> int:
         """A seed of its own for every network, width and trial."""

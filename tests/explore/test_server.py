@@ -174,10 +174,15 @@ def test_regression_is_that_of_the_library(client):
         run = p.descent(20, start=[-0.2, 0.4, 0, 0, 0], method=method)
         close(path["x"], run.mu)
         close(path["y"], run.nu)
-    phases = ask(client, "regression", "phases", QUICK_DESCENT)["maps"][0]
+    panel = ask(client, "regression", "phases", QUICK_DESCENT)
+    (phases,), (boundary,) = panel["maps"], panel["curves"]
     diagram = p.phase_diagram("mu", "beta", x_values=phases["x"], y_values=phases["y"])
     close(phases["z"], diagram.risk)
-    close(phases["boundary"], diagram.level)
+    # mu = psi / c, with psi = beta / 2 + alpha / beta, or sqrt(2 alpha) where beta is above that
+    beta, alpha = np.array(boundary["y"]), p.alpha
+    psi = np.where(beta < np.sqrt(2 * alpha), beta / 2 + alpha / beta, np.sqrt(2 * alpha))
+    expected = np.where(psi / p.strength <= 1, psi / p.strength, np.nan)
+    np.testing.assert_allclose(np.array(boundary["x"], float), expected, rtol=1e-6)
 
 
 def test_baselines_grow_with_the_tokens_as_in_the_library(client):

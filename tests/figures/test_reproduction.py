@@ -49,6 +49,12 @@ def contents(folder):
     }
 
 
+def results_in(folder):
+    """How many results there are, apart from pictures."""
+    names = [path.with_suffix(".json").read_text() for path in (folder / "store" / "results").rglob("*.npz")]
+    return sum(': pictures"' not in name for name in names)
+
+
 def test_everything_is_there(quick):
     for name in FIGURES:
         pdf = (quick / f"{name}.pdf").read_bytes()
@@ -106,6 +112,7 @@ def test_the_report_is_one_page_that_needs_nothing_else(quick):
     assert all(link.startswith("#") and link[1:] in checker.ids for link in checker.links)
     assert "http" not in re.sub(r"base64,[^\"]*", "", text)
     words = " ".join(" ".join(checker.text).split())
+    assert f"of wall time and computed all of its {results_in(quick)} results;" in words
     for needed in (
         "jax 0.",
         "cores",
@@ -235,6 +242,7 @@ def test_a_finished_run_is_not_repeated(finished):
     changed = {path.name for path, stamp in after.items() if before.get(path) != stamp}
     assert changed <= {"report.html", "lock"}
     assert done.stdout.count("was done before") == len(FIGURES)
+    assert f"none of its {results_in(finished)} results" in (finished / "report.html").read_text()
 
 
 def test_a_picture_that_was_spoilt_is_drawn_again(finished):
@@ -292,6 +300,8 @@ def test_killed_and_resumed_is_the_same_to_the_bit(tmp_path, kills):
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in kept.items())
     assert contents(broken) == contents(whole)
     assert len(contents(whole)) > 20
+    every = results_in(broken)
+    assert f"computed {every - len(kept)} of its {every} results" in (broken / "report.html").read_text()
 
 
 def test_an_interrupt_says_that_work_is_kept(tmp_path):

@@ -199,6 +199,38 @@ def test_phase_diagram_boundaries():
         p.phase_diagram("beta", "alpha")
 
 
+@pytest.mark.parametrize("axes", [("alpha", "gamma"), ("alpha", "beta"), ("mu", "beta")])
+def test_names_of_phases_lie_within_them(axes):
+    """Every corner of a name is a point of its phase, and no name is missing where there is room."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(3, 3))
+    p = slr.Problem(40, log_tokens=2.0, gamma=0.6)
+    diagram = p.phase_diagram(*axes, x_values=np.linspace(0.02, 0.7, 3), y_values=np.linspace(0.1, 0.95, 3))
+    diagram.plot(ax, colorbar=False)
+    figure.canvas.draw()
+    for text in ax.texts:
+        corners = ax.transData.inverted().transform(text.get_window_extent().corners())
+        for x, y in corners:
+            values = dict(zip(axes, (float(x), float(y)), strict=True))
+            mu = values.pop("mu", 1.0)
+            assert p.changed(**values).phase(mu) == text.get_text(), (text, x, y)
+            assert diagram.x[0] < x < diagram.x[-1]
+            assert diagram.y[0] < y < diagram.y[-1]
+    large = {name for name in ("retrieval", "paramagnetic", "frozen") if (_phases_of(diagram) == name).mean() > 0.15}
+    assert {text.get_text() for text in ax.texts} >= large
+    (boundary, *_) = ax.collections[1:]
+    for x, y in boundary.get_paths()[0].vertices:
+        values = dict(zip(axes, (float(x), float(y)), strict=True))
+        mu = values.pop("mu", 1.0)
+        assert abs(p.changed(**values).distances(mu)[0]) < 2e-3
+
+
+def _phases_of(diagram):
+    _, _, level, critical = diagram.finer()
+    return np.where(level > 0, "retrieval", np.where(critical < 0, "paramagnetic", "frozen"))
+
+
 def test_thresholds():
     p = slr.Problem(100, 20, 0.6, 0.5)
     thresholds = p.thresholds()

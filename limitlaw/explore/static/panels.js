@@ -353,9 +353,6 @@ function mapFigure(answer, narrow) {
     layout[`yaxis${n}`] = { ...axis(answer.y), range: [map.y[0], map.y.at(-1)] };
     layout.annotations.push({ text: map.name, showarrow: false, x: 0.5, y: 1.01, xref: `x${n} domain`, yref: `y${n} domain`, yanchor: "bottom" });
     traces.push({ type: "heatmap", name: map.name, x: map.x, y: map.y, z: map.z, coloraxis: "coloraxis", xaxis: `x${n}`, yaxis: `y${n}`, zsmooth: "best" });
-    if (map.boundary) {
-      traces.push({ type: "contour", x: map.x, y: map.y, z: map.boundary, showscale: false, hoverinfo: "skip", xaxis: `x${n}`, yaxis: `y${n}`, contours: { type: "constraint", operation: "=", value: 0 }, line: { color: PATH, width: 2.5 } });
-    }
   });
   answer.curves.forEach((curve) => {
     const n = curve.on_map ? String(curve.on_map + 1) : "";
