@@ -28,6 +28,14 @@ NOTING = """
   new MutationObserver(() => { note("seen", "svg :is(polyline, .js-line)"); note("drawn", ".scatterlayer"); })
     .observe(document, { childList: true, subtree: true });
 """  # when the frame is painted that first has them: a page that is busy cannot be asked
+DEEP_OF_ANOTHER_KIND = [
+    {"tokens": "5"},
+    {"tokens": "2"},
+    {"mask": "causal"},
+    {"heads": "8"},
+    {"norm": "post"},
+    {"mlp": "relu"},
+]
 DEEP = [{"width": "384"}, {"depth": "7"}, {"query_std": "1.5"}, {"rho": "0.2"}]
 CACHED = 500
 
@@ -89,10 +97,10 @@ def seconds(client, memory, path, query):
     return took
 
 
-def seconds_to_limits_and_all(client, memory, query):
-    """As the page asks: until there are the limits of a density, and until all of it is there."""
-    limits = seconds(client, memory, "layer/density/sketch", query)
-    return limits, limits + seconds(client, memory, "layer/density", query)
+def seconds_to_sketch_and_all(client, memory, path, query):
+    """As the page asks: until there is a sketch (of a density, its limits; along depth, fewer draws), and until all is there."""
+    sketch = seconds(client, memory, f"{path}/sketch", query)
+    return sketch, sketch + seconds(client, memory, path, query)
 
 
 def rows():
@@ -110,7 +118,8 @@ def rows():
                 for part, took in slowest.items():
                     yield f"new values, {part}, slowest of {len(SAME_KIND)}, s", took, 1.5
                 sketches, took = zip(
-                    *(seconds_to_limits_and_all(client, memory, query) for query in OTHER_KIND), strict=True
+                    *(seconds_to_sketch_and_all(client, memory, "layer/density", query) for query in OTHER_KIND),
+                    strict=True,
                 )
                 yield f"another kind of network, its limits, slowest of {len(took)}, s", max(sketches), 1.5
                 yield f"another kind of network, finite width too, compiled, slowest of {len(took)}, s", max(took), None
@@ -130,9 +139,16 @@ def rows():
                 for part in PARTS:
                     seconds(client, memory, f"layer/{part}", {})
                 yield "memory beyond jax, layers, second start, MB", memory.most, 150
-                yield "depth, first network of a kind, compiled, s", seconds(client, memory, "depth/variance", {}), None
+                took = seconds_to_sketch_and_all(client, memory, "depth/variance", {})
+                yield "depth, first network of all, its sketch, compiled, s", took[0], None
+                yield "depth, first network of all, compiled, s", took[1], None
                 took = [seconds(client, memory, "depth/variance", query) for query in DEEP]
                 yield f"depth, new values, slowest of {len(took)}, s", max(took), 1.5
+                for query in DEEP_OF_ANOTHER_KIND:
+                    (what,) = query.items()
+                    took = seconds_to_sketch_and_all(client, memory, "depth/variance", query)
+                    yield f"depth, another kind of network, {' '.join(what)}: its sketch, s", took[0], 1.5
+                    yield f"depth, another kind of network, {' '.join(what)}: all, compiled, s", took[1], None
             yield "memory beyond jax, layers and depth, most after any answer, MB", memory.most, 150
 
 

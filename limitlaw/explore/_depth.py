@@ -1,6 +1,7 @@
 """The view of a deep network at initialisation: what happens to variance, tails, tokens and attention along its depth."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import Any
@@ -20,6 +21,7 @@ from ..networks import (
     Residual,
     RMSNorm,
     Trajectory,
+    block_size,
     numbers_of_a_draw,
 )
 from ._jobs import Report
@@ -30,6 +32,8 @@ from ._state import FieldError, State, control
 _MODELS = ("gpt2", "bert", "llama", "vit")
 _NUMBERS = 2**23  # random numbers behind a trajectory: about a second
 _LEAST_DRAWS, _MOST_DRAWS = 16, 1024
+_SKETCHED = 256  # draws behind a sketch, at the most: what is drawn at once
+_MOST_TOKENS = 8
 _POINTS, _REACH = 241, 6.0
 _OWN = ("model", ("own",))
 
@@ -43,7 +47,7 @@ class Depth(State):
     width: int | float = control(
         192, "Width n", "count", low=2, high=4096, infinite=True, logarithmic=True, group="Network"
     )
-    tokens: int = control(4, "Tokens", "count", low=2, high=8, group="Network")
+    tokens: int = control(4, "Tokens", "count", low=2, high=_MOST_TOKENS, group="Network")
     heads: int = control(4, "Heads", "count", low=1, high=64, logarithmic=True, group="Block", only=_OWN)
     norm: str = control("pre", "Norm", "choice", choices=("pre", "post", "none"), group="Block", only=_OWN)
     kind: str = control(
@@ -82,8 +86,23 @@ class Depth(State):
             subject = self.subject
             width = None if isinf(self.width) else int(self.width)
             return from_config(subject.config, subject.tokens, width=width, depth=self.depth)
-        gram = np.full((self.tokens, self.tokens), self.rho) + (1 - self.rho) * np.eye(self.tokens)
-        return Network(GaussianInputs(gram), Repeat(self.depth, *self._block()))
+        mask = None if self.mask == "none" else self.mask
+        return Network(GaussianInputs(self._gram()), Repeat(self.depth, *self._block(mask)))
+
+    def widened(self) -> Network:
+        """An own network, with further tokens that its own do not see and that change nothing for them: one program serves every number of tokens, and every mask."""
+        own, gram, seen = slice(self.tokens), np.eye(_MOST_TOKENS), np.eye(_MOST_TOKENS, dtype=bool)
+        gram[own, own] = self._gram()
+        seen[own, own] = np.tri(self.tokens, dtype=bool) if self.mask == "causal" else True
+        return Network(GaussianInputs(gram), Repeat(self.depth, *self._block(seen)))
+
+    def _gram(self) -> np.ndarray:
+        return np.full((self.tokens, self.tokens), self.rho) + (1 - self.rho) * np.eye(self.tokens)
+
+    @property
+    def kind_of_network(self) -> tuple[Any, ...]:
+        """What programs depend on."""
+        return self.model, self.tokens, self.heads, self.norm, self.kind, self.mlp, self.mask
 
     @property
     def seen_block(self) -> int:
@@ -95,11 +114,9 @@ class Depth(State):
         """A known model, and its tokens."""
         return Subject.of(self.model, str(self.tokens), 0)
 
-    def _block(self) -> list[Any]:
+    def _block(self, mask: Any) -> list[Any]:
         norm = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}[self.kind]
-        attention = Attention(
-            self.heads, head_dim="split", mask=None if self.mask == "none" else self.mask, query_std=self.query_std
-        )
+        attention = Attention(self.heads, head_dim="split", mask=mask, query_std=self.query_std)
         branches = [attention, *([] if self.mlp == "none" else [MLP(self.mlp)])]
         if self.norm == "pre":
             return [Residual(norm(), branch, skip=self.skip) for branch in branches]
@@ -116,9 +133,14 @@ class Depth(State):
         return min(_MOST_DRAWS, affordable)
 
 
+_compiled: set[tuple[Any, ...]] = set()  # what kinds of networks have been drawn here
+
+
 @functools.lru_cache(4)
 def _trajectory(state: Depth, width: int | float) -> Trajectory:
-    return state.network().trajectory(state.draws(), width=width)
+    drawn = state.network().trajectory(state.draws(), width=width)
+    _compiled.add(state.kind_of_network)
+    return drawn
 
 
 def _drawn(state: Depth) -> Trajectory:
@@ -126,27 +148,43 @@ def _drawn(state: Depth) -> Trajectory:
     return _trajectory(replace(state, block=0), state.width)
 
 
-def _along(observable: str, label: str) -> Any:
-    def part(state: Depth, report: Report) -> Panel:
-        runs = {"finite": _drawn(state)}
-        report(0.5)
-        if not isinf(state.width):
-            runs["limit"] = _trajectory(replace(state, block=0), inf)
-        names = {"finite": _width_in_words(state, state.width), "limit": _width_in_words(state, inf)}
+@functools.lru_cache(4)
+def _sketched(state: Depth, width: int | float) -> Trajectory:
+    """Fewer draws, from a program that is there for every number of tokens once it is there for one."""
+    samples = min(_SKETCHED, state.draws())
+    return state.widened().trajectory(samples, width=width).first(state.tokens)
+
+
+@dataclass(frozen=True)
+class Along:
+    """An observable against depth, at the width in question and at infinite width."""
+
+    observable: str
+    label: str
+
+    def __call__(self, state: Depth, report: Report) -> Panel:
+        return self._drawn(state, report, _trajectory)
+
+    def sketch(self, state: Depth, report: Report) -> Panel | None:
+        """Of an own block that would have to be compiled; none where the widened one would, too, because it is so deep that fewer are drawn at once."""
+        if state.model != "own" or state.kind_of_network in _compiled:
+            return None
+        if block_size(state.widened(), state.width, most=_SKETCHED) < _SKETCHED:
+            return None
+        return self._drawn(state, report, _sketched)
+
+    def _drawn(self, state: Depth, report: Report, draw: Callable[[Depth, int | float], Trajectory]) -> Panel:
+        runs, anywhere = {}, replace(state, block=0)
+        for role, width in {"finite": state.width, **({} if isinf(state.width) else {"limit": inf})}.items():
+            report(0.5 * len(runs))
+            runs[role] = draw(anywhere, width)
         curves = []
         for role, run in runs.items():
-            value, error = run.summary()[observable]
-            curves.append(curve(names[role], range(run.blocks + 1), value, role=role, error=error))
-        return figure(
-            "block",
-            label,
-            curves,
-            click=("block",),
-            marker="block",
-            notes=[f"Bands are two standard errors of {state.draws()} networks."],
-        )
-
-    return part
+            value, error = run.summary()[self.observable]
+            name = _width_in_words(state, run.width)
+            curves.append(curve(name, range(run.blocks + 1), value, role=role, error=error))
+        notes = [f"Bands are two standard errors of {runs['finite'].samples} networks."]
+        return figure("block", self.label, curves, click=("block",), marker="block", notes=notes)
 
 
 def _width_in_words(state: Depth, width: int | float) -> str:
@@ -155,10 +193,10 @@ def _width_in_words(state: Depth, width: int | float) -> str:
     return "infinite width" if state.model == "own" else "infinite width, same scales"
 
 
-variance = _along("variance", "variance of the last token")
-kurtosis = _along("kurtosis", "excess kurtosis of the last token")
-cosine = _along("cosine", "mean cosine between tokens")
-entropy = _along("entropy", "entropy of attention, nats")
+variance = Along("variance", "variance of the last token")
+kurtosis = Along("kurtosis", "excess kurtosis of the last token")
+cosine = Along("cosine", "mean cosine between tokens")
+entropy = Along("entropy", "entropy of attention, nats")
 
 
 def law(state: Depth, report: Report) -> Panel:

@@ -132,9 +132,10 @@ class _Answers:
     def body(self, query: Mapping[str, str], report: Report) -> bytes:
         """The answer as JSON."""
         view = VIEWS[self.view]
-        answer = view.sketch if self.sketch else view.answer
-        panel = answer(self.part, view.state.parse(query), report)
-        return json.dumps({**panel, "sketch": self.sketch}, allow_nan=False).encode()
+        state = view.state.parse(query)
+        sketch = view.sketch(self.part, state, report) if self.sketch else None
+        panel = sketch or view.answer(self.part, state, report)
+        return json.dumps({**panel, "sketch": sketch is not None}, allow_nan=False).encode()
 
 
 def _add_answers(app: FastAPI, jobs: Jobs, answers: _Answers) -> None:

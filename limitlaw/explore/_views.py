@@ -12,11 +12,11 @@ from ._state import State, blaming
 
 @dataclass(frozen=True)
 class Part:
-    """One figure or table of a view; a `sketch` of it comes sooner, where there is one."""
+    """One figure or table of a view; a `sketch` of it comes sooner, where there is one: for some states there may be none."""
 
     title: str
     make: Callable[[Any, Report], Panel]
-    sketch: Callable[[Any, Report], Panel] | None = None
+    sketch: Callable[[Any, Report], Panel | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class View:
         with blaming(state):
             return self.parts[part].make(state, report)
 
-    def sketch(self, part: str, state: State, report: Report = lambda done: None) -> Panel:
-        """What a part shows until its answer is there."""
+    def sketch(self, part: str, state: State, report: Report = lambda done: None) -> Panel | None:
+        """What a part shows until its answer is there; None where the answer is as good as a sketch."""
         make = self.parts[part].sketch
         if make is None:
             raise ValueError(f"part={part!r}: has no sketch; use one of {self.sketched}.")
@@ -81,10 +81,10 @@ VIEWS: Mapping[str, View] = {
         "A deep network over random weights, block by block: an own block, or a known model before training.",
         _depth.Depth,
         {
-            "variance": Part("Variance", _depth.variance),
-            "kurtosis": Part("Excess kurtosis", _depth.kurtosis),
-            "cosine": Part("Cosine between tokens", _depth.cosine),
-            "entropy": Part("Entropy of attention", _depth.entropy),
+            "variance": Part("Variance", _depth.variance, _depth.variance.sketch),
+            "kurtosis": Part("Excess kurtosis", _depth.kurtosis, _depth.kurtosis.sketch),
+            "cosine": Part("Cosine between tokens", _depth.cosine, _depth.cosine.sketch),
+            "entropy": Part("Entropy of attention", _depth.entropy, _depth.entropy.sketch),
             "law": Part("Law after a block", _depth.law),
             "remarks": Part("What stands out", _depth.remarks),
         },

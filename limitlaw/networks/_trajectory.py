@@ -171,6 +171,25 @@ class Trajectory:
             return laws.Gaussian(var=variances.mean(), name=f"after block {block}")
         return laws.ScaleMixture(variances, name=f"after block {block}")
 
+    def first(self, tokens: int) -> "Trajectory":
+        """The same draws, seen through the first so many tokens.
+
+        !!! Example
+
+            >>> import numpy as np, limitlaw as ll
+            >>> t = ll.Network(ll.GramInputs(np.eye(3)), ll.Repeat(2, ll.Attention(mask="causal"))).trajectory(100, width=16)
+            >>> t.first(2).gram.shape, bool(np.all(t.first(2).variance == t.variance[:, :2]))
+            ((100, 3, 2, 2), True)
+        """
+        if _arguments.positive_integer("tokens", tokens) > self.tokens:
+            raise ValueError(f"tokens={tokens}: there are {self.tokens}; ask for no more of them.")
+        return replace(
+            self,
+            gram=self.gram[:, :, :tokens, :tokens],
+            entropies=tuple(entropy[..., :tokens] for entropy in self.entropies),
+            keys_in_sight=tuple(keys[:tokens] for keys in self.keys_in_sight),
+        )
+
     def plot(self, *observables: str) -> Any:
         """A matplotlib figure with a panel for each observable (all of them by default), against depth, with error bars."""
         from ._trajectory_plot import plot

@@ -88,7 +88,7 @@ def traces(page, part):
     [
         ("layer", {"density": 4, "mixing": 3, "scores": 3, "convergence": 2}),
         ("depth", {"variance": 2, "kurtosis": 2, "cosine": 2, "entropy": 2, "law": 2}),
-        ("regression", {"landscape": 4, "descent": 2, "phases": 1, "baselines": 6}),
+        ("regression", {"landscape": 4, "descent": 2, "phases": 2, "baselines": 6}),
     ],
 )
 def test_each_view_draws_all_its_figures(page, address, view, parts):
@@ -197,6 +197,23 @@ def test_limits_are_drawn_while_another_width_is_computed(page, address):
     after = traces(page, "density")
     assert set(after) == {*before, "width 64"}
     assert after["limit"]["y"][120] == pytest.approx(before["limit"]["y"][120], rel=0.2)  # on another axis
+
+
+def test_all_sketches_of_depth_are_drawn_while_other_tokens_are_computed(page, address):
+    visit(page, f"{address}?view=depth&depth=2&width=16&mlp=none&heads=2&tokens=2&norm=none")
+    before = {part: traces(page, part)["width 16"]["y"] for part in ("variance", "entropy")}
+    held = []
+    page.route(re.compile(r"/api/depth/\w+\?"), lambda route: held.append(route), times=1)
+    page.fill("#field-tokens", "3")
+    playwright.expect(page.locator("#panel-entropy .note")).to_contain_text("256 networks")
+    sketched = {part: traces(page, part)["width 16"]["y"] for part in before}
+    assert all(sketched[part] != before[part] for part in before)
+    assert page.locator("#panel-law.stale").count() == 1
+    for route in held:
+        route.continue_()
+    settle(page)
+    assert traces(page, "entropy")["width 16"]["y"][1:] == pytest.approx(sketched["entropy"][1:], rel=0.1)
+    assert traces(page, "variance")["width 16"]["y"] != sketched["variance"]
 
 
 def test_the_url_is_the_state(page, address, browser):

@@ -86,9 +86,11 @@ async function refresh(strange) {
   const waiting = new Waiting(asking);
   page.form.blame("", "");
   try {
-    for (const panel of panels) {
-      waiting.now(panel.part.title);
-      await answer(panel, state(panel), asking);
+    for (const [ask, wanted] of [[sketch, panels.filter((panel) => panel.part.sketched)], [answer, panels]]) {
+      for (const panel of wanted) {
+        waiting.now(panel.part.title);
+        await ask(panel, state(panel), asking);
+      }
     }
     await Promise.all(panels.map((panel) => panel.drawn));
     waiting.end("Up to date");
@@ -98,16 +100,24 @@ async function refresh(strange) {
   }
 }
 
-// one part; a refusal that names a field is that of the whole state, any other that of the part
-async function answer(panel, state, asking) {
-  const path = `/api/${page.name}/${panel.part.name}`;
+// what a part shows until its answer is there, or the answer itself where that comes as soon
+function sketch(panel, state, asking) {
+  return shown(panel, asking, async () => {
+    const first = await ask(`/api/${page.name}/${panel.part.name}/sketch?${state}`, asking.signal);
+    panel.sketch(first.sketch ? first : null);
+    if (!first.sketch) panel.show(first, state);
+  });
+}
+
+function answer(panel, state, asking) {
+  if (panel.shows(state)) return null;
+  return shown(panel, asking, async () => panel.show(await ask(`/api/${page.name}/${panel.part.name}?${state}`, asking.signal), state));
+}
+
+// a refusal that names a field is that of the whole state, any other that of the part
+async function shown(panel, asking, show) {
   try {
-    if (panel.part.sketched) {
-      const first = await ask(`${path}/sketch?${state}`, asking.signal);
-      panel.sketch(first.sketch ? first : null);
-      if (!first.sketch) return panel.show(first, state);
-    }
-    panel.show(await ask(`${path}?${state}`, asking.signal), state);
+    await show();
   } catch (error) {
     if (asking.signal.aborted) throw error;
     panel.refuse(error.message);
