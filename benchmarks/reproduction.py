@@ -1,8 +1,10 @@
 """The main job from an empty folder: wall time and peak memory of all its processes. `python benchmarks/reproduction.py`.
 
-Prints a Markdown table. Memory is the sum of the resident sets, so pages that processes share count more than once.
+Prints a Markdown table. Memory is the sum of the proportional sets: pages that processes share count once.
 """
 
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,15 +21,14 @@ RUNS = (
 )
 
 
-def resident(group):
+def held(group):
     """Kilobytes held by the processes of a group."""
     total = 0
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            fields = status.read_text().rpartition(")")[2].split()
-            if int(fields[2]) == group:
-                total += int(fields[21]) * 4
-        except (OSError, IndexError):
+            if os.getpgid(int(process.name)) == group:
+                total += int(re.search(r"^Pss:\s+(\d+)", (process / "smaps_rollup").read_text(), re.MULTILINE)[1])
+        except (OSError, TypeError):  # it has ended
             continue
     return total
 
@@ -41,7 +42,7 @@ def measure(arguments):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         peak = 0
         while process.poll() is None:
-            peak = max(peak, resident(process.pid))
+            peak = max(peak, held(process.pid))
             time.sleep(0.1)
         assert process.returncode == 0
         return time.perf_counter() - start, peak

@@ -206,7 +206,7 @@ class DivergenceFigure(Figure):
         if fit is not None:
             low, high = fit.exponent.interval()
             interval = f" (95% interval {-high:.2f} to {-low:.2f})" if np.isfinite(high - low) else ""
-            text += f" True divergences fall with slope {-float(fit.exponent):.2f}{interval} in {self.symbol}, corrected for the next order."
+            text += f" True divergences fall with slope {-float(fit.exponent):.2f}{interval} in {self.symbol}, corrected for the next order alone; the interval has statistical errors only."
         slopes = Convergence(tuple(int(x) for x in data[self.axis].values), tuple(truths), "KL").slopes
         if self.power_law:
             text += f" Local slopes: {', '.join(map(str, slopes))}."

@@ -92,7 +92,7 @@ class BaselinesFigure(Figure):
         return Table(("tokens L", *_NAMES.values()), rows)
 
     def finding(self, data: xr.Dataset) -> str:
-        risk = data["risk"].isel(tokens=data.sizes["tokens"] // 2)
+        risk = data["risk"].isel(tokens=1)
         values = {name: float(risk.sel(predictor=name)) for name in _NAMES}
         return (
             f"At L = {_count(risk['tokens'])} the erf gate of Marion et al. has an excess risk of {values['erf_best']:.3f}, the best pointwise gate {values['best_pointwise']:.3f}, softmax at β = 1 "

@@ -109,7 +109,11 @@ class BasinsFigure(Figure):
     def finding(self, data: xr.Dataset) -> str:
         exact, mean = (self._learned(data, name) for name in _METHODS)
         stuck = data["uniform_mu"].values[data["uniform_risk"].sel(theory="exact").values >= data.attrs["level"]]
-        where = f" The starts that do not have μ₀ below {stuck.max():.2f}." if stuck.size else ""
+        where = (
+            f" Those of them that fail under the exact dynamics all start at μ₀ < {stuck.max() + 0.005:.2f}; the corners of the map are far from uniform."
+            if stuck.size
+            else ""
+        )
         return (
             f"Within {data.attrs['steps']} steps {100 * exact:.0f}% of {data.sizes['start']} uniform starts learn under the exact dynamics, {100 * mean:.0f}% under the mean field.{where} What has not "
             f"learned sits on a plateau where gradients are exponentially small: to be the only attractor is not to be reached. A start does matter."
