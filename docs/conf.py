@@ -51,7 +51,10 @@ add_module_names = False
 
 # Names, and where they are documented
 
-PACKAGES = ("laws", "netsor", "slr", "networks", "divergence", "studies", "runs", "numerics", "figures", "models")
+PACKAGES = (
+    *("laws", "netsor", "slr", "networks", "divergence", "studies", "runs", "numerics", "models", "figures", "report"),
+    "explore",
+)
 
 
 def public_names(package: str) -> list[str]:

@@ -25,6 +25,15 @@ class Fit:
     """`constant n^-exponent (1 + correction / n + curvature / n^2)`, fitted to distances in units of their errors.
 
     `exponent.stderr` is 0 if the exponent was given. `chi_square` is that of the residuals, on `dof` degrees of freedom.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.divergence import Convergence
+        >>> widths = (8, 16, 32, 64)
+        >>> fit = Convergence(widths, tuple(ll.Estimate(3 / n**2 * (1 + 2 / n)) for n in widths), "kl").fit(exponent=2)
+        >>> round(float(fit.constant), 4), round(float(fit.correction), 4), round(float(fit(10)), 6)
+        (3.0, 2.0, 0.036)
     """
 
     constant: Estimate
@@ -49,7 +58,18 @@ class Fit:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Distances to a limit at growing widths; prints as a table, draws itself."""
+    """Distances to a limit at growing widths; prints as a table, draws itself.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> widths = (8, 16, 32, 64)
+        >>> study = ll.Convergence(widths, tuple(ll.Estimate(3 / n**2) for n in widths), "kl")
+        >>> [round(float(slope), 6) for slope in study.slopes]
+        [-2.0, -2.0, -2.0]
+        >>> round(float(study.exponent), 4), round(float(study.constant), 4)
+        (2.0, 3.0)
+    """
 
     widths: tuple[int, ...]
     values: tuple[Estimate, ...]

@@ -22,7 +22,15 @@ Load = Callable[[Task], Result]
 
 @dataclass(frozen=True)
 class Table:
-    """A small table: a header, and rows of text."""
+    """A small table: a header, and rows of text.
+
+    !!! Example
+
+        >>> from limitlaw.figures import Table
+        >>> table = Table(("width", "KL"), (("64", "0.00073"), ("128", "0.00018")))
+        >>> dict(zip(table.header, table.rows[1], strict=True))
+        {'width': '128', 'KL': '0.00018'}
+    """
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -34,6 +42,15 @@ class Figure(abc.ABC):
 
     `tasks(settings)` says what to compute, `dataset` collects the results as labelled arrays, and from those alone `draw` makes the
     picture, `table` the numbers and `finding` the sentence that a reader should take away. `claim` is what the paper says.
+
+    !!! Example
+
+        >>> from limitlaw.figures import FIGURES, Settings
+        >>> figure, settings = FIGURES["slr_landscape"], Settings(points=4)
+        >>> results = {task.key: task.run() for task in figure.tasks(settings)}
+        >>> data = figure.dataset(settings, lambda task: results[task.key])
+        >>> [row[:2] for row in figure.table(data).rows]
+        [('(-1, -1)', 'saddle'), ('(1, -1)', 'source'), ('(-1, 1)', 'saddle'), ('(1, 1)', 'sink')]
     """
 
     name: str

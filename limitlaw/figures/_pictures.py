@@ -17,7 +17,15 @@ KINDS = ("pdf", "png")
 
 @cache
 def pictures(figure: Figure, settings: Settings) -> Task:
-    """The task that draws a figure."""
+    """The task that draws a figure.
+
+    !!! Example
+
+        >>> from limitlaw.figures import FIGURES, Settings, pictures
+        >>> task = pictures(FIGURES["slr_phase"], Settings.quick())
+        >>> task.name, [need.name for need in task.needs]
+        ('slr_phase: pictures', ['phases over alpha and gamma', 'phases over alpha and beta', 'phases over mu and beta'])
+    """
     return Task(
         f"{figure.name}: pictures",
         draw,

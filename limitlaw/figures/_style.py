@@ -70,7 +70,20 @@ def panels(rows: int, columns: int, height: float, *, gap: float = 0.26, right: 
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure to a file, in the format that its name says; equal figures make equal files."""
+    """Write a figure to a file, in the format that its name says; equal figures make equal files.
+
+    !!! Example
+
+        >>> import tempfile, pathlib
+        >>> from matplotlib.figure import Figure
+        >>> from limitlaw.figures import save
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first, second = (pathlib.Path(folder, name) for name in ("first.pdf", "second.pdf"))
+        ...     save(Figure(), first)
+        ...     save(Figure(), second)
+        ...     print(first.read_bytes() == second.read_bytes())
+        True
+    """
     with replacing(path) as part:
         part.write_bytes(rendered(figure, path.suffix[1:]))
 

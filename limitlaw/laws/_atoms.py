@@ -30,6 +30,16 @@ class Atoms:
     Many values become few: in each of 600 bins of the logarithm, two atoms that keep the probability and the first three
     moments of the bin (its Gauss rule). For a smooth function of the value the error is of fourth order in the width of a bin:
     1e-11 and less where bins are a few thousandths wide. The value 0 is an atom of its own.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from limitlaw.laws import Atoms
+        >>> v = Atoms.exactly(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+        >>> v.moments(1), v.moments(2)
+        (array([2.]), array([5.]))
+        >>> v.mean_of_copies(2).weights.tolist()  # of 1, 2 and 3
+        [0.25, 0.5, 0.25]
     """
 
     values: np.ndarray

@@ -323,6 +323,15 @@ def genuine(
     """The trajectory of `models` models that transformers builds and initialises from a configuration, on the same tokens.
 
     Needs torch and transformers, a configuration as a dict and one sequence of ids (or one image) that `from_config` accepts; `progress` goes round the loop over models.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from limitlaw.models import genuine
+        >>> config = {"model_type": "gpt2", "n_embd": 64, "n_head": 2, "n_layer": 1, "vocab_size": 10}
+        >>> t = genuine(config, [1, 2, 3], models=50)
+        >>> t.blocks, bool(np.allclose(t.variance[0], 2 * 0.02**2, rtol=0.2))  # words and positions
+        (1, True)
     """
     torch, make = _maker(config, width, depth)
     model = make().eval()

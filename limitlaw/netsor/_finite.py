@@ -96,7 +96,17 @@ def execute(targets: tuple[Value, ...], dims: dict[str, int], products: Products
 def sampler(
     targets: tuple[Value, ...], dims: dict[str, int], reading: str, average: Callable[..., Any] | None
 ) -> Block:
-    """Draws of the targets (or of an average over them) in blocks."""
+    """Draws of the targets (or of an average over them) in blocks.
+
+    !!! Example
+
+        >>> from limitlaw import netsor
+        >>> prog = netsor.Program()
+        >>> g = prog.matrix("W") @ prog.initial("h")
+        >>> blocks = [netsor.sampler((g,), {"model": 1000}, reading, None) for reading in ("lazy", "dense")]
+        >>> [block.memory // block.size for block in blocks]  # bytes a draw: a few vectors, or the matrix twice beside them
+        [16000, 8008000]
+    """
     floats = _floats_per_draw(targets, dims, reading)
     size = largest_power_of_two(min(_BLOCK_FLOATS / floats, 1024))
     draw = functools.partial(_draw, targets, tuple(dims.items()), reading, average, size)

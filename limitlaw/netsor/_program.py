@@ -17,7 +17,18 @@ class AssumptionError(ValueError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What a line of a program produces."""
+    """What a line of a program produces.
+
+    !!! Example
+
+        >>> from limitlaw import netsor
+        >>> prog = netsor.Program()
+        >>> h = prog.initial("h")
+        >>> p = prog.score(prog.matrix("Q") @ h, prog.matrix("K") @ h, name="p")
+        >>> y = prog.nonlin(lambda h, p: p * h, h, scalars=[p], name="y")
+        >>> h.scored, y.scored, y.roots
+        (False, True, (h, p))
+    """
 
     program: "Program"
     name: str
@@ -33,19 +44,49 @@ class Value:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vector(Value):
-    """A vector of a named space; its coordinates are exchangeable."""
+    """A vector of a named space; its coordinates are exchangeable.
+
+    !!! Example
+
+        >>> from limitlaw import netsor
+        >>> prog = netsor.Program()
+        >>> g = prog.matrix("Q", to="head", var=2.0) @ prog.initial("h")
+        >>> g.space, prog.limit(g)
+        ('head', Gaussian(mean=0.0, var=2.0))
+    """
 
     space: str = "model"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scalar(Value):
-    """A score: a number that stays random in the limit."""
+    """A score: a number that stays random in the limit.
+
+    !!! Example
+
+        >>> from limitlaw import netsor
+        >>> prog = netsor.Program()
+        >>> h = prog.initial("h")
+        >>> p = prog.score(prog.matrix("Q", var=2.0) @ h, prog.matrix("K", var=3.0) @ h)
+        >>> prog.limit(p)  # the product of the variances
+        Gaussian(mean=0.0, var=6.0)
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matrix:
-    """A random matrix from `source` to `to`, entries i.i.d. `N(0, var / dim(source))`. Apply it with `@`."""
+    """A random matrix from `source` to `to`, entries i.i.d. `N(0, var / dim(source))`. Apply it with `@`.
+
+    !!! Example
+
+        >>> from limitlaw import netsor
+        >>> prog = netsor.Program()
+        >>> a, b = prog.initials(["a", "b"], cov=[[1.0, 0.5], [0.5, 1.0]])
+        >>> W = prog.matrix("W", var=2.0)
+        >>> prog.limit([W @ a, W @ b]).cov()  # one matrix keeps the correlation
+        array([[2., 1.],
+               [1., 2.]])
+    """
 
     program: "Program"
     name: str
@@ -58,6 +99,7 @@ class Matrix:
 
     @property
     def T(self) -> "Matrix":
+        """Refused: transposes are outside Netsor."""
         raise AssumptionError(
             f"{self.name}.T: transposes are outside Netsor (W and W^T on dependent vectors break the Gaussian limit); "
             f"declare another matrix with prog.matrix(...) for the way back."

@@ -28,7 +28,18 @@ _WORKING_MATRICES = 8  # weight matrices alive at once, an upper bound
 
 
 class Activity(eqx.Module):
-    """One sample's tokens after a layer, with what observers ask for."""
+    """One sample's tokens after a layer, with what observers ask for.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp, limitlaw as ll
+        >>> from limitlaw.networks import Activity, Layout, dense
+        >>> from limitlaw.numerics import seed_key
+        >>> tokens = jnp.array([[2.0, 4.0]])
+        >>> x = Activity(tokens, tokens @ tokens.T / 2, Layout((1,)))
+        >>> dense(ll.LayerNorm(eps=0.0), x, seed_key(0)).tokens.tolist()
+        [[-1.0, 1.0]]
+    """
 
     tokens: Float[Array, "s n"]
     covariance: Float[Array, "s s"]  # of the output, given all that came before the last matrix (or a fresh read-out)

@@ -69,6 +69,16 @@ class InputLayer(Described):
 
     A subclass says how many tokens there are and what their Gram matrix tends to, and refuses widths at which it does not exist (`check_width`). A reading
     needs one rule for it: the dense reading makes `X`, the Gram reading makes what is known of `X X^T / n`.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import InputLayer
+        >>> inputs = ll.Inputs(tokens=2, activation="relu")
+        >>> isinstance(inputs, InputLayer), inputs.size, inputs.layout
+        (True, 2, Layout(lengths=(2,)))
+        >>> inputs.limit_gram().round(6).tolist()  # E phi^2 = 1/2, (E phi)^2 = 1/(2 pi)
+        [[0.5, 0.159155], [0.159155, 0.5]]
     """
 
     @property
@@ -98,6 +108,15 @@ class Layer(Described):
 
     A subclass refuses layouts of tokens and widths at which it makes no sense. A reading needs one rule for it: the dense
     reading draws its weights, the Gram reading maps what is known of one stream to what is known of the next.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> block = ll.Repeat(3, ll.Residual(ll.LayerNorm(), ll.Attention()), ll.MLP())
+        >>> [(type(layer).__name__, count) for layer, count in block.walk()]
+        [('Repeat', 1), ('Residual', 3), ('LayerNorm', 3), ('Attention', 3), ('MLP', 3)]
+        >>> block.needs_mean, ll.MLP().needs_mean, ll.MLP().ends_fresh
+        (True, False, True)
     """
 
     @property

@@ -450,6 +450,14 @@ def block_size(net: Any, width: int | float, scores_of: int | float = 0, most: i
     """Draws in a block: as many as keep a few token matrices of it in a core's cache and its work below a second or so, `most` at the most.
 
     It depends on the width only where hidden layers are wider than most, so that it is compiled once.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import block_size
+        >>> short, long = (ll.Network(ll.Inputs(tokens=s), ll.Attention(heads=2)) for s in (4, 64))
+        >>> block_size(short, 64) == block_size(short, 1024) > block_size(long, 64)
+        True
     """
     s = net.tokens
     if _has_infinite_heads(net):
@@ -476,7 +484,16 @@ def _filling_an_accelerator(net: Any, width: int | float, size: int, scores_of: 
 
 
 def numbers_of_a_draw(net: Any, width: int | float) -> float:
-    """Random numbers behind one draw of a network, roughly."""
+    """Random numbers behind one draw of a network, roughly.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import numbers_of_a_draw
+        >>> two, four = (ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=h)) for h in (2, 4))
+        >>> numbers_of_a_draw(four, 64) - numbers_of_a_draw(two, 64)  # two heads of four tokens more
+        8.0
+    """
     matrices, units = _work(net, width)
     return net.tokens * (matrices * max(net.tokens / 8, 1) + units)
 

@@ -70,7 +70,16 @@ def _layers(tables: Any) -> list[Layer]:
 
 
 def unknown_key(what: str, table: Mapping[str, Any], known: Any) -> None:
-    """Refuse a key that means nothing here, with the nearest one that does."""
+    """Refuse a key that means nothing here, with the nearest one that does.
+
+    !!! Example
+
+        >>> from limitlaw.networks import unknown_key
+        >>> unknown_key("Attention", {"haeds": 2}, ("heads", "head_dim"))
+        Traceback (most recent call last):
+            ...
+        ValueError: 'haeds': Attention has no such key; did you mean 'heads'?
+    """
     for key in table:
         if key not in known:
             near = difflib.get_close_matches(str(key), list(known), 1)

@@ -41,6 +41,14 @@ class Tokens(eqx.Module):
 
     The root is lower triangular. Where the mean over coordinates `m = X 1 / n` is tracked, it is the first column,
     and the others are the root of `K - m m^T`: the tokens in a frame that starts with the all-ones vector.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.networks import Tokens
+        >>> tokens = Tokens(jnp.array([[2.0, 0.0], [1.0, 1.0]]), jnp.float32(64))
+        >>> tokens.gram.tolist()
+        [[4.0, 2.0], [2.0, 2.0]]
     """
 
     root: Float[Array, "s r *draws"]
@@ -55,6 +63,7 @@ class Tokens(eqx.Module):
 
     @property
     def gram(self) -> Float[Array, "s s *draws"]:
+        """`K = X X^T / n`."""
         return gram_of(self.factor) if self.known_gram is None else self.known_gram
 
     @property
@@ -63,6 +72,7 @@ class Tokens(eqx.Module):
         return self.gram
 
     def settle(self, context: Context) -> "Tokens":
+        """Themselves: their Gram matrix is known."""
         del context
         return self
 
@@ -76,7 +86,19 @@ class Tokens(eqx.Module):
 
 
 class Fresh(eqx.Module):
-    """The rows of a fresh Gaussian matrix: coordinates i.i.d. `N(0, covariance)` across the width."""
+    """The rows of a fresh Gaussian matrix: coordinates i.i.d. `N(0, covariance)` across the width.
+
+    !!! Example
+
+        >>> import jax, jax.numpy as jnp
+        >>> from limitlaw.networks import Fresh, Layout
+        >>> from limitlaw.networks._state import Context
+        >>> from limitlaw.numerics import seed_key
+        >>> fresh = Fresh(jnp.ones((1, 1, 1)), jnp.float32(8))
+        >>> gram = jax.jit(lambda key: fresh.settle(Context(key, 10_000, Layout((1,)))).gram)(seed_key(0))
+        >>> bool(abs(gram.mean() - 1) < 0.03), bool(abs(gram.var() - 2 / 8) < 0.03)  # chi-square of 8 over 8
+        (True, True)
+    """
 
     covariance: Float[Array, "s s *draws"]
     width: Float[Array, ""]

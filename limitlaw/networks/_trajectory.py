@@ -76,22 +76,27 @@ class Trajectory:
 
     @property
     def variance(self) -> np.ndarray:
+        """`E K_tt`, the variance of a coordinate of each token, `(blocks + 1, s)`."""
         return self._measured("variance")[0]
 
     @property
     def kurtosis(self) -> np.ndarray:
+        """Excess kurtosis of a read-out of each token, `(blocks + 1, s)`; 0 if it is Gaussian."""
         return self._measured("kurtosis")[0]
 
     @property
     def cosine(self) -> np.ndarray:
+        """Mean cosines between tokens, `(blocks + 1, s, s)`."""
         return self._measured("cosine")[0]
 
     @property
     def effective_rank(self) -> np.ndarray:
+        """Mean effective rank of the tokens, `(blocks + 1,)`: from 1, all alike, to `s`, all orthogonal."""
         return self._measured("effective_rank")[0]
 
     @property
     def entropy(self) -> np.ndarray:
+        """Mean entropy of attention weights in nats, `(attention layers, heads, s)`."""
         return self._measured("entropy")[0]
 
     def quantile_ratio(self, level: float = 0.999) -> np.ndarray:

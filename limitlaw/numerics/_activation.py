@@ -226,7 +226,18 @@ def activation(spec: Any) -> Activation:
 
 
 def check_coordinatewise(function: Callable[..., Any], arguments: int, what: str, *, scalar: bool = True) -> None:
-    """Refuse a function that does not map `arguments` numbers to one (to anything, unless `scalar`)."""
+    """Refuse a function that does not map `arguments` numbers to one (to anything, unless `scalar`).
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import check_coordinatewise
+        >>> check_coordinatewise(jnp.tanh, 1, "tanh")
+        >>> check_coordinatewise(lambda x: x * jnp.ones(2), 1, "pair")
+        Traceback (most recent call last):
+            ...
+        ValueError: pair: maps numbers to ...; it must return one real number.
+    """
     try:
         out = jax.eval_shape(function, *[jax.ShapeDtypeStruct((), jnp.float32)] * arguments)
     except Exception as error:  # whatever the user's function raises

@@ -8,7 +8,14 @@ from ._chi import chi_square_mean
 
 
 def bartlett_normals(vectors: int, axes: int) -> int:
-    """How many normals `bartlett` uses: the lower trapezoid of a `vectors x axes` matrix."""
+    """How many normals `bartlett` uses: the lower trapezoid of a `vectors x axes` matrix.
+
+    !!! Example
+
+        >>> from limitlaw.numerics import bartlett_normals
+        >>> bartlett_normals(3, 3), bartlett_normals(3, 1)
+        (6, 3)
+    """
     return sum(min(i + 1, axes) for i in range(vectors))
 
 

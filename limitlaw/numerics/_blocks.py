@@ -58,6 +58,15 @@ class Block:
 
     With a number of `columns`, `draw(key)` iterates over parts of rows of so many float32 numbers, each as `(its first column, part)`: a part is
     copied to its place while the next is computed.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import Block, draw_blocks
+        >>> def draw(key):  # two draws, column by column
+        ...     yield from ((column, jnp.full((2, 1), float(column))) for column in range(3))
+        >>> draw_blocks(Block(draw, size=2, memory=24, columns=3), samples=3, seed=0).tolist()
+        [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]
     """
 
     draw: Callable[[PRNGKeyArray], Any]

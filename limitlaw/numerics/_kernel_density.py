@@ -85,7 +85,16 @@ def kernel_density_on_grid(samples: np.ndarray, low: float, high: float, points:
 
 
 def kernel_table(step: float, bandwidth: float, most: int) -> tuple[np.ndarray, int]:
-    """`exp(-x^2 / 2 h^2)` at `x = -reach step ... reach step`, as far as it does not underflow or `most` steps; and `reach`."""
+    """`exp(-x^2 / 2 h^2)` at `x = -reach step ... reach step`, as far as it does not underflow or `most` steps; and `reach`.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from limitlaw.numerics import kernel_table
+        >>> table, reach = kernel_table(0.5, 1.0, 2)
+        >>> reach, (-2 * np.log(table)).round(9).tolist()  # x^2
+        (2, [1.0, 0.25, -0.0, 0.25, 1.0])
+    """
     reach = int(min(_REACH * bandwidth / step + 1, most))
     return np.exp(-0.5 * (np.arange(-reach, reach + 1) * (step / bandwidth)) ** 2), reach
 

@@ -33,12 +33,28 @@ def multiply(a: Float[Array, "i k *draws"], b: Float[Array, "k j *other"]) -> Fl
 
 
 def transpose(a: Float[Array, "i j *draws"]) -> Float[Array, "j i *draws"]:
-    """The matrix transpose, on the two leading axes."""
+    """The matrix transpose, on the two leading axes.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import transpose
+        >>> transpose(jnp.array([[1.0, 2.0]])).tolist()
+        [[1.0], [2.0]]
+    """
     return jnp.swapaxes(a, 0, 1)
 
 
 def gram(a: Float[Array, "i k *draws"]) -> Float[Array, "i i *draws"]:
-    """`a a^T` on the two leading axes."""
+    """`a a^T` on the two leading axes.
+
+    !!! Example
+
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.numerics import gram
+        >>> gram(jnp.array([[3.0, 4.0], [0.0, 1.0]])).tolist()
+        [[25.0, 4.0], [4.0, 1.0]]
+    """
     return multiply(a, transpose(a))
 
 

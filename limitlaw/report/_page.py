@@ -134,7 +134,17 @@ class Effort:
 
 
 def page(sections: list[Section], settings: Settings, made: Provenance, effort: Effort, costs: Table) -> str:
-    """The report as HTML, pictures included."""
+    """The report as HTML, pictures included.
+
+    !!! Example
+
+        >>> from limitlaw.figures import Settings, Table
+        >>> from limitlaw.report import Provenance, page
+        >>> from limitlaw.report._page import Effort
+        >>> html = page([], Settings(seed=3), Provenance.here(), Effort(seconds=2.0, results=40, kept=40), Table(("what", "cost"), ()))
+        >>> "10 trials of 50,000 (100,000 for ReLU) networks, seed 3" in html
+        True
+    """
     parts = [_head(sections, settings, made, effort, costs)]
     for paper in _PAPERS:
         shown = [section for section in sections if section.figure.paper == paper.key]

@@ -23,6 +23,19 @@ class Reproduction:
 
     A result is computed once and kept under all that it depends on; a figure is drawn again only if its data or its code have changed.
     `only` limits the work: "data" computes, "figures" draws what was computed, "report" writes the page of what was drawn.
+
+    !!! Example
+
+        >>> import tempfile, pathlib
+        >>> from rich.console import Console
+        >>> from limitlaw.figures import Settings
+        >>> from limitlaw.report import Reproduction
+        >>> from limitlaw.runs import Progress
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = Reproduction(pathlib.Path(folder), Settings(points=4), ("slr_landscape",), only="data")
+        ...     made.run(lambda jobs: Progress(jobs, Console(quiet=True)), waiting=lambda: None)
+        ...     print(sorted(path.name for path in made.written))
+        ['slr_landscape.csv', 'slr_landscape.zarr']
     """
 
     out: Path

@@ -22,7 +22,21 @@ _MOST_ROWS = 200
 
 
 def write_study_page(sweep: Sweep) -> Path:
-    """Write `report.html` into the folder of a sweep; says where it is."""
+    """Write `report.html` into the folder of a sweep; says where it is.
+
+    !!! Example
+
+        >>> import tempfile
+        >>> from limitlaw.report import write_study_page
+        >>> from limitlaw.studies import Study, Sweep
+        >>> table = {"problem": {"dim": 100, "tokens": 20}, "axes": {"mu": [0.0, 0.5, 1.0]}, "measure": ["risk"]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     sweep = Sweep(Study.from_plain(table), folder + "/sweep")
+        ...     sweep.run()
+        ...     page = write_study_page(sweep)
+        ...     print(page.name, "3 points, 3 of 3 tasks done" in page.read_text(encoding="utf-8"))
+        report.html True
+    """
     study, data, made = sweep.study, sweep.dataset(), Provenance.here()
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     done = sweep.status()

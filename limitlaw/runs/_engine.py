@@ -97,7 +97,13 @@ def complete(
 
 
 def prepare_processes(*modules: str) -> None:
-    """Begin to import, in a process beside, what computing processes will be forked with; at once if it has begun before."""
+    """Begin to import, in a process beside, what computing processes will be forked with; at once if it has begun before.
+
+    !!! Example
+
+        >>> from limitlaw.runs import prepare_processes
+        >>> prepare_processes("limitlaw.networks")  # returns at once
+    """
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
     forkserver.ensure_running()
 
@@ -273,7 +279,18 @@ def _one_thread_a_library(modules: int) -> None:
 
 
 def collect_rarely() -> None:
-    """For a process that ends soon: fonts and compilers make many small objects, none of them garbage."""
+    """For a process that ends soon: fonts and compilers make many small objects, none of them garbage.
+
+    !!! Example
+
+        >>> import gc
+        >>> from limitlaw.runs import collect_rarely
+        >>> before = gc.get_threshold()
+        >>> collect_rarely()
+        >>> gc.get_threshold()
+        (200000, 20, 20)
+        >>> gc.set_threshold(*before)
+    """
     gc.set_threshold(200_000, 20, 20)
     atexit.register(gc.freeze)
 

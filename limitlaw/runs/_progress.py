@@ -14,6 +14,21 @@ class Progress:
     """How far each job (a named list of tasks) is, and when it will be ready at the present pace.
 
     Jobs are worked on in their order, so a job is ready when what is left of those before it and of itself is done.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from rich.console import Console
+        >>> from limitlaw.runs import Progress, Task
+        >>> def squares(*, count):
+        ...     return {"squares": np.arange(count) ** 2}
+        >>> task = Task("squares", squares, {"count": 3})
+        >>> progress = Progress({"squares": [task]}, Console())
+        >>> progress.note("squares")
+        'waiting'
+        >>> progress.done(task, computed=True)
+        >>> progress.note("squares")
+        'computed'
     """
 
     def __init__(self, jobs: Mapping[str, Iterable[Task]], console: Any) -> None:

@@ -100,6 +100,7 @@ class Store:
         return False
 
     def path(self, key: str) -> Path:
+        """Where the result with a key is, or will be."""
         return self.results / key[:2] / f"{key}.npz"
 
     def has(self, task: Task) -> bool:
@@ -151,7 +152,19 @@ class Store:
 
 
 def remove_parts(*folders: Path) -> None:
-    """Remove what runs that were killed had begun to write into these folders with `replacing`."""
+    """Remove what runs that were killed had begun to write into these folders with `replacing`.
+
+    !!! Example
+
+        >>> import tempfile, pathlib
+        >>> from limitlaw.runs import remove_parts
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("numbers.txt", "others.txt.part-4711"):
+        ...         pathlib.Path(folder, name).touch()
+        ...     remove_parts(pathlib.Path(folder))
+        ...     print([path.name for path in pathlib.Path(folder).iterdir()])
+        ['numbers.txt']
+    """
     for folder in folders:
         for left in folder.glob("*.part-*"):
             if left.is_dir():

@@ -52,6 +52,7 @@ class Task:
 
     @functools.cached_property
     def key(self) -> str:
+        """What the result is kept under: a digest of all that it depends on."""
         return _digest(json.dumps(self.record(), sort_keys=True).encode())
 
     def record(self) -> dict[str, Any]:
@@ -69,7 +70,18 @@ class Task:
 
 
 def with_needs(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks and all they need, each once, needs first."""
+    """The tasks and all they need, each once, needs first.
+
+    !!! Example
+
+        >>> from limitlaw.runs import Task, with_needs
+        >>> def power(*numbers, exponent):
+        ...     return {"power": sum(given["power"] ** exponent for given in numbers)}
+        >>> base = Task("base", power, {"exponent": 0})
+        >>> square, cube = (Task(f"power {k}", power, {"exponent": k}, needs=(base,)) for k in (2, 3))
+        >>> [task.name for task in with_needs([square, cube])]
+        ['base', 'power 2', 'power 3']
+    """
     ordered: dict[str, Task] = {}
 
     def visit(task: Task) -> None:
@@ -85,7 +97,14 @@ def with_needs(tasks: Iterable[Task]) -> list[Task]:
 
 @functools.cache
 def code_version(*extra: Path, packages: tuple[str, ...] = NUMERICAL) -> str:
-    """A digest of the code that numbers depend on: the packages, `extra` files, and the libraries below them."""
+    """A digest of the code that numbers depend on: the packages, `extra` files, and the libraries below them.
+
+    !!! Example
+
+        >>> from limitlaw.runs import NUMERICAL, code_version
+        >>> code_version() == code_version(packages=NUMERICAL), code_version() == code_version(packages=("slr",))
+        (True, False)
+    """
     files = [
         path
         for name in packages

@@ -25,7 +25,18 @@ _STEEPEST = 1e4
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Overlaps and excess risk along a descent; `at` is the step or the time of each. Several starts make a first axis."""
+    """Overlaps and excess risk along a descent; `at` is the step or the time of each. Several starts make a first axis.
+
+    !!! Example
+
+        >>> import numpy as np
+        >>> from limitlaw import slr
+        >>> run = slr.Problem(dim=100, tokens=20).descent(steps=200, start=[0.3, 0.1, 0, 0, 0], every=50)
+        >>> run.at.tolist(), float(run.mu[0]), float(run.nu[0])
+        ([0, 50, 100, 150, 200], 0.3, 0.1)
+        >>> bool(np.all(np.diff(run.risk) < 0)), bool(run.nu[-1] > 0.9)
+        (True, True)
+    """
 
     at: np.ndarray
     overlaps: np.ndarray
@@ -171,6 +182,13 @@ class StationaryPoint:
 
     `eigenvalues` are those of the flow in the plane, along `mu` and `nu`, and decide its `kind`; `transverse` those along `eta` and `zeta`, None
     where the flow leaves the plane.
+
+    !!! Example
+
+        >>> from limitlaw import slr
+        >>> oracle = slr.Problem(dim=100, tokens=20, gamma=0.5).stationary_points()[-1]
+        >>> oracle.mu, oracle.nu, oracle.kind, round(oracle.eigenvalues[1], 9)  # along nu it is -4 gamma^2
+        (1.0, 1.0, 'sink', -1.0)
     """
 
     mu: float

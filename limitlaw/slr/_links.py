@@ -67,7 +67,15 @@ class Link(abc.ABC):
         )
 
     def kernel(self, gamma: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The dual kernel `E sigma(gamma G_1) sigma(gamma G_2)` at correlation `nu`, and its derivative in `nu`."""
+        """The dual kernel `E sigma(gamma G_1) sigma(gamma G_2)` at correlation `nu`, and its derivative in `nu`.
+
+        !!! Example
+
+            >>> import numpy as np
+            >>> from limitlaw import slr
+            >>> slr.LINKS["quadratic"].kernel(1.0, np.array([0.0, 0.5, 1.0]))  # 1 + 2 nu^2
+            (array([1. , 1.5, 3. ]), array([0., 2., 4.]))
+        """
         zero, v = np.zeros_like(nu), np.full_like(nu, gamma**2)
         both = self.product(zero, v, zero, v, gamma**2 * nu)
         return both[0], gamma**2 * both[5]

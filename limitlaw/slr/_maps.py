@@ -39,10 +39,12 @@ class PhaseDiagram:
 
     @property
     def level(self) -> np.ndarray:
+        """`c mu - psi` at every point, positive where the signal is found."""
         return _distances(self.problem, self.x_name, self.y_name, self.x, self.y)[0]
 
     @property
     def critical(self) -> np.ndarray:
+        """`beta - sqrt(2 alpha)` at every point, positive where the noise is frozen."""
         return _distances(self.problem, self.x_name, self.y_name, self.x, self.y)[1]
 
     @property
@@ -155,6 +157,13 @@ class BasinMap:
     """Starts `(mu, nu)` with `eta = zeta = rho = 0`, and the step at which descent from each first has a risk below `level`, NaN if never.
 
     Arrays have shape (nu, mu).
+
+    !!! Example
+
+        >>> from limitlaw import slr
+        >>> basins = slr.Problem(dim=100, tokens=20).basins([-0.5, 0.5], [0.5], steps=500)
+        >>> basins.learned_fraction, (basins.final_risk < basins.level).tolist()
+        (0.5, [[False, True]])
     """
 
     mu: np.ndarray

@@ -102,18 +102,45 @@ class NetworkFamily:
 
 
 def program_of(network: Plain) -> str:
-    """What a network compiles, roughly: networks of one program share most of it."""
+    """What a network compiles, roughly: networks of one program share most of it.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import as_plain
+        >>> from limitlaw.studies import program_of
+        >>> few, many, more = (as_plain(ll.Network(ll.Inputs(tokens=s), ll.Attention(heads=h))) for s, h in ((4, 2), (4, 8), (5, 2)))
+        >>> program_of(few) == program_of(many), program_of(few) == program_of(more)
+        (True, False)
+    """
     kinds = [part["kind"] for _, part in NetworkFamily(network)._parts()]
     return json.dumps([network["inputs"], kinds], sort_keys=True)
 
 
 def to_target(measure: str, target: str) -> str:
-    """The name of a distance to a target: "kl" to the limit, "kl_to_infinite_heads" to another."""
+    """The name of a distance to a target: "kl" to the limit, "kl_to_infinite_heads" to another.
+
+    !!! Example
+
+        >>> from limitlaw.studies import to_target
+        >>> to_target("kl", "limit"), to_target("kl", "infinite_heads")
+        ('kl', 'kl_to_infinite_heads')
+    """
     return measure if target == "limit" else f"{measure}_to_{target}"
 
 
 def toward(target: str, network: Plain, width: int | str) -> Plain:
-    """The network whose law at infinite width a network at a finite one is compared with."""
+    """The network whose law at infinite width a network at a finite one is compared with.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.networks import as_plain
+        >>> from limitlaw.studies import toward
+        >>> net = as_plain(ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2, head_dim="split")))
+        >>> toward("infinite_heads", net, 64)["layers"], toward("fixed_head_dim", net, 64)["layers"]
+        ([{'kind': 'Attention', 'heads': 'inf'}], [{'kind': 'Attention', 'heads': 2, 'head_dim': 32}])
+    """
     table = copy.deepcopy(network)
     if target != "limit":
         for _, part in NetworkFamily(table)._parts():

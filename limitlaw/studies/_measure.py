@@ -119,7 +119,15 @@ def _with_error(law: Law, name: str, method: str, at: np.ndarray) -> Result:
 
 
 def named(name: str, value: Estimate) -> Result:
-    """An estimate as arrays: its value, its standard error, and the degrees of freedom of that."""
+    """An estimate as arrays: its value, its standard error, and the degrees of freedom of that.
+
+    !!! Example
+
+        >>> import limitlaw as ll
+        >>> from limitlaw.studies import named
+        >>> {name: float(value) for name, value in named("kl", ll.Estimate(0.5, 0.1, 9)).items()}
+        {'kl': 0.5, 'kl_stderr': 0.1, 'kl_dof': 9.0}
+    """
     return {name: np.array(float(value)), f"{name}_stderr": np.array(value.stderr), f"{name}_dof": np.array(value.dof)}
 
 

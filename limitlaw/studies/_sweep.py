@@ -90,6 +90,7 @@ class Sweep:
 
     @property
     def path(self) -> Path:
+        """The folder."""
         return Path(self.folder)
 
     @classmethod
@@ -107,6 +108,7 @@ class Sweep:
 
     @cached_property
     def store(self) -> Store:
+        """The results one by one."""
         return Store(self.path / "store")
 
     @cached_property

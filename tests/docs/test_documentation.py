@@ -24,7 +24,10 @@ from limitlaw.studies import read
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
-PACKAGES = ("laws", "netsor", "slr", "networks", "divergence", "studies", "runs", "numerics")
+PACKAGES = (
+    *("laws", "netsor", "slr", "networks", "divergence", "studies", "runs", "numerics", "models", "figures", "report"),
+    "explore",
+)
 
 pytestmark = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the documentation is not here")
 
@@ -46,8 +49,51 @@ def test_every_name_of_the_library_is_in_the_reference():
 def test_every_name_of_a_package_is_in_the_reference(package):
     module = import_module(f"limitlaw.{package}")
     names = {name for name, value in vars(module).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    names -= {"import_module"}
     missing = {name for name in names if not {f"limitlaw.{package}.{name}", f"limitlaw.{name}"} & described()}
     assert not sorted(missing), f"add them to docs/reference/{package}.md"
+
+
+def test_no_package_is_left_out():
+    packages = {file.parent.name for file in (ROOT / "limitlaw").glob("*/__init__.py")}
+    assert packages == set(PACKAGES)
+
+
+def public(package: str) -> dict[str, Any]:
+    """The classes and functions of a package by name; errors are shown where they are raised."""
+    module = import_module(f"limitlaw.{package}".rstrip("."))
+    found = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    own = {name: thing for name, thing in found.items() if getattr(thing, "__module__", "").startswith("limitlaw.")}
+    errors = {name for name, thing in own.items() if inspect.isclass(thing) and issubclass(thing, Exception)}
+    return {name: thing for name, thing in own.items() if callable(thing) and name not in errors}
+
+
+def members(thing: Any) -> dict[str, Any]:
+    """Methods and properties that a class itself defines for its users."""
+    shown = {name: member for name, member in vars(thing).items() if not name.startswith("_")}
+    return {name: member for name, member in shown.items() if inspect.isroutine(member) or hasattr(member, "__get__")}
+
+
+@pytest.mark.parametrize("package", ["", *PACKAGES])
+def test_every_class_and_function_has_an_example(package):
+    without = []
+    for name, thing in public(package).items():
+        parts = [thing, *(members(thing).values() if inspect.isclass(thing) else ())]
+        if not any(">>>" in (part.__doc__ or "") for part in parts):
+            without.append(name)
+    assert not without, "add an example to their docstrings"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_member_of_a_class_says_what_it_is(package):
+    classes = {name: thing for name, thing in public(package).items() if inspect.isclass(thing)}
+    silent = [
+        f"{name}.{member}"
+        for name, thing in classes.items()
+        for member in members(thing)
+        if not inspect.getdoc(inspect.getattr_static(thing, member)) and not inspect.getdoc(getattr(thing, member))
+    ]
+    assert not silent, "add a docstring"
 
 
 def test_the_reference_names_nothing_that_is_gone():
