@@ -142,10 +142,16 @@ def _parsed(name: str, value: Any) -> Any:
 def _number(name: str, value: Any, default: Any) -> Any:
     if value is None:
         return default
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name}={value!r}: must be a number.") from None
+    if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
+        return int(value)
     return int(number) if number.is_integer() else number
 
 

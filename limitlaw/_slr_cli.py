@@ -186,6 +186,8 @@ def _finite(plain: Any) -> Any:
     """JSON has no infinity: null where nothing finite is meant."""
     if isinstance(plain, dict):
         return {name: _finite(value) for name, value in plain.items()}
+    if isinstance(plain, list):
+        return [_finite(value) for value in plain]
     return None if isinstance(plain, float) and not math.isfinite(plain) else plain
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import os
 import sys
 import time
@@ -189,6 +190,9 @@ app.command()(_sweep_cli.export)
 
 def main() -> None:
     """The entry point: an interrupt or a refusal is one line, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that has no √ shows something else
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except (ValueError, TypeError) as error:

@@ -18,6 +18,15 @@ def invoke(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)), env={"COLUMNS": "120"})
 
 
+def test_large_seeds_are_taken_as_they_are():
+    result = CliRunner().invoke(
+        app, ["law", "--seed", "9007199254740993", "--width", "16", "--samples", "512", "--json"]
+    )
+    assert json.loads(result.stdout)["seed"] == 9007199254740993
+    refused = CliRunner().invoke(app, ["law", "--seed", "18446744073709551617", "--width", "16"])
+    assert "seed=18446744073709551617" in str(refused.exception)
+
+
 def test_version():
     assert invoke("--version").output.strip() == f"limitlaw {ll.__version__}"
     assert f'version = "{ll.__version__}"' in (ROOT / "pyproject.toml").read_text()

@@ -212,6 +212,7 @@ def _described(view: View) -> dict[str, Any]:
     return {
         "title": view.title,
         "summary": view.summary,
+        "compiles": view.compiles,
         "controls": [
             {
                 "name": name,

@@ -37,6 +37,7 @@ class View:
     state: type[State]
     parts: Mapping[str, Part]
     code: Callable[[Any], str]
+    compiles: bool = True  # whether a first answer waits for programs
 
     @property
     def sketched(self) -> tuple[str, ...]:
@@ -101,6 +102,7 @@ VIEWS: Mapping[str, View] = {
             "baselines": Part("Baselines as L grows", _regression.baselines),
         },
         _regression.python,
+        compiles=False,
     ),
 }
 """Every view by its name in the URL."""

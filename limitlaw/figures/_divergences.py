@@ -199,8 +199,8 @@ class DivergenceFigure(Figure):
         truths, kernel = self.truths(data), data["kde_kl"].mean("trial").values
         floor, labels = data["floor_kde_kl"].values.mean(), data["point"].values
         text = (
-            f"The kernel estimate ends at {times(kernel[-1])} ({labels[-1]}), and two samples of the limit itself score {times(floor)}: "
-            f"it cannot fall further. The true divergence there is {truths[-1]}, {kernel[-1] / max(truths[-1], truths[-1].stderr):.0f} times smaller."
+            f"The kernel estimate ends at {times(kernel[-1])} ({labels[-1]}), and two samples of the limit itself score {times(floor)}, "
+            f"below which it cannot fall. The true divergence there is {truths[-1]}, {kernel[-1] / max(truths[-1], truths[-1].stderr):.0f} times smaller."
         )
         fit = self.fit(data)
         if fit is not None:

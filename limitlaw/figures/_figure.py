@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,41 @@ class Table:
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    def as_data(self) -> list[list[str]]:
+        """Header and rows as programs read them: numbers without ornament, and a column of its own for standard errors.
+
+        !!! Example
+
+            >>> from limitlaw.figures import Table
+            >>> Table(("tokens", "KL"), (("1,267", "1.04e-5 ± 2e-7"), ("∞", "5.8 × 10⁻⁴"))).as_data()
+            [['tokens', 'KL', 'KL, stderr'], ['1267', '1.04e-5', '2e-7'], ['inf', '5.8e-4', '']]
+        """
+        columns = []
+        for name, *cells in zip(self.header, *self.rows, strict=True):
+            parts = [[_as_number(part) for part in cell.split(" ± ")] for cell in cells]
+            columns.append([name, *(value for value, *_ in parts)])
+            if any(len(part) > 1 for part in parts):
+                columns.append([f"{name}, stderr", *(part[1] if len(part) > 1 else "" for part in parts)])
+        return [list(row) for row in zip(*columns, strict=True)]
+
+
+_POWER = re.compile(r"(?:(.+) × )?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
+_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+
+def _as_number(text: str) -> str:
+    """A number as programs write it; any other text as it is."""
+    plain = text.replace("−", "-").replace("∞", "inf")
+    if power := _POWER.fullmatch(plain):
+        plain = f"{power[1] or 1}e{power[2].translate(_RAISED)}"
+    share = plain.removesuffix("%")
+    plain = plain.replace(",", "") if share == plain else f"{share}e-2"
+    try:
+        float(plain)
+    except ValueError:
+        return text
+    return plain
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 from .. import _arguments
 
+_MOST_SAMPLES, _MOST_TOKENS = 10**7, 128
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -43,11 +45,20 @@ class Settings:
                 raise ValueError(f"{name}={value}: must be at least {least}.")
         if _arguments.positive_integer("tokens", self.tokens) < 2:
             raise ValueError(f"tokens={self.tokens}: one token attends to itself alone; give at least 2.")
+        for name, value, most in (("samples", self.samples, _MOST_SAMPLES), ("tokens", self.tokens, _MOST_TOKENS)):
+            if value is not None and value > most:
+                raise ValueError(f"{name}={value}: a figure takes too long, or too much memory; give at most {most:,}.")
 
     @classmethod
     def quick(cls) -> "Settings":
         """Enough to see every figure, in seconds; figure 4 with 5 tokens."""
         return cls(trials=3, samples=5_000, draws=2**13, tokens=5, steps=100, points=6, depth=8)
+
+    @property
+    def at_full_counts(self) -> bool:
+        """Whether there are as many trials and samples as in the paper."""
+        usual = Settings()
+        return self.trials >= usual.trials and self.samples is None
 
     def override(self, **given: int | None) -> "Settings":
         """The same with what is given (not None) put in its place."""

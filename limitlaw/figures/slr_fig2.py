@@ -28,6 +28,8 @@ _METHODS = {
     "mean-field": ("mean field, α = log L / d", "-.", 0.8),
 }
 
+_COMPARED = ("exact", "mean field, α = 0", "mean field, α = log L / d")
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinksFigure(Figure):
@@ -129,8 +131,7 @@ class LinksFigure(Figure):
                 rows.append((link, str(start), *last, *gaps))
         return Table(
             (
-                "link", "start", "final risk, simulated", "exact", "mean field, α = 0", "mean field, α = log L / d", "largest gap in ν, exact", "mean field, α = 0",
-                "mean field, α = log L / d",
+                "link", "start", "final risk, simulated", *(f"final risk, {name}" for name in _COMPARED), *(f"largest gap in ν, {name}" for name in _COMPARED),
             ),
             tuple(rows),
         )  # fmt: skip

@@ -13,6 +13,7 @@ from ._provenance import Provenance
 class Card:
     """Questions and answers (HTML) for one paper, or for what lies beyond them."""
 
+    key: str  # of the figures that it belongs to
     paper: str
     answers: tuple[tuple[str, str], ...]
 
@@ -40,7 +41,7 @@ def cards(settings: Settings, made: Provenance) -> list[Card]:
         ),
         (
             "Data and splits",
-            "There is no data set and no split: a sample is a network at initialisation. The draws behind the figures are in data/*.zarr and are made again, bit for bit, "
+            "There is no data set and no split: a sample is a network at initialisation. The numbers behind the figures are in data/*.zarr, the draws behind those in store/; both are made again, bit for bit, "
             "by the same command on the same platform.",
         ),
         (
@@ -68,6 +69,10 @@ def cards(settings: Settings, made: Provenance) -> list[Card]:
             "Data and splits",
             "Synthetic: unit vectors u ⊥ v; one token, at a uniformly random place, is N(√((1 − γ²) d) u, γ² I), the others are N(0, I); the label is σ(x·v) of that token plus noise. "
             "Training and test sets are independent draws; there is no fixed data set.",
+        ),
+        (
+            "Statistics",
+            "Exact and mean-field values are quadratures, right to all digits shown. Simulations are single runs on the training sets named under each figure; shares of uniform starts are counts.",
         ),
         (
             "Open code",
@@ -100,10 +105,13 @@ def cards(settings: Settings, made: Provenance) -> list[Card]:
         ("Pseudocode", f"The stacks, as the library writes them:<pre>{escape(stacks)}</pre>"),
     )
     return [
-        Card("Infinite-Width Limit of a Single Attention Layer (Sakai, Karakida, Imaizumi 2025)", attention),
         Card(
+            "attention", "Infinite-Width Limit of a Single Attention Layer (Sakai, Karakida, Imaizumi 2025)", attention
+        ),
+        Card(
+            "slr",
             "Understanding Softmax Attention Layers: Exact Mean-Field Analysis on a Toy Problem (Dohmatob 2025)",
             regression,
         ),
-        Card("Beyond the papers: depth", depth),
+        Card("deep", "Beyond the papers: depth", depth),
     ]

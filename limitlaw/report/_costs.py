@@ -17,17 +17,22 @@ _EXPERIMENTS: dict[str, tuple[tuple[str, ...], float | str]] = {
 }
 
 
-def costs(settings: Settings, names: tuple[str, ...], seconds: Callable[[Task], float], wall: float) -> Table:
-    """Seconds of work behind each experiment of which figures are shown, beside the core-hours of the published scripts."""
-    rows, total = [], 0.0
+def costs(settings: Settings, names: tuple[str, ...], seconds: Callable[[Task], float], wall: float | None) -> Table:
+    """Seconds of work behind each experiment of which figures are shown, beside the core-hours of the published scripts; `wall` is the time of a run that computed all."""
+    rows, total, every = [], 0.0, []
     for experiment, (figures, hours) in _EXPERIMENTS.items():
         shown = [name for name in figures if name in names]
         if not shown:
             continue
         tasks = with_needs([task for name in shown for task in FIGURES[name].tasks(settings)])
         work = sum(map(seconds, tasks))
+        every += tasks
         known = not isinstance(hours, str)
         total += hours if known else 0.0
-        rows.append((experiment, f"{hours:g} core-hours" if known else hours, f"{work:.1f} core-seconds"))
-    rows.append(("all", f"{total:.0f} core-hours" if total else "", f"{wall:.0f} s of wall time"))
-    return Table(("", "the authors' scripts", "limitlaw reproduce"), tuple(rows))
+        part = "" if len(shown) == len(figures) else f" (here: {', '.join(shown)})"
+        rows.append((experiment + part, f"{hours:g} core-hours" if known else hours, f"{work:.1f} core-seconds"))
+    work = sum(map(seconds, with_needs(every)))
+    ours = f"{work:.1f} core-seconds" if wall is None else f"{wall:.0f} s of wall time"
+    rows.append(("all", f"{total:.3g} core-hours" if total else "", ours))
+    counts = "" if settings.at_full_counts else ", with fewer samples"
+    return Table(("", "the authors' scripts", f"limitlaw reproduce{counts}"), tuple(rows))

@@ -23,7 +23,7 @@ th { vertical-align: bottom; } th:first-child, td:first-child { text-align: left
 .small { font-size: 0.85rem; opacity: 0.8; } pre { overflow-x: auto; font-size: 0.8rem; }
 """
 
-_TITLE = "Two papers on softmax attention, reproduced"
+_TITLE = "Papers on softmax attention, reproduced"
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,10 @@ def page(sections: list[Section], settings: Settings, made: Provenance, effort: 
             parts.append(f"<h2>{escape(paper.departures_title)}</h2>\n<ul>")
             parts += [f"<li>{escape(text)}</li>" for text in paper.departures]
             parts.append("</ul>")
+    papers = {section.figure.paper for section in sections}
     for card in cards(settings, made):
+        if card.key not in papers:
+            continue
         rows = "\n".join(f"<tr><td>{escape(question)}</td><td>{answer}</td></tr>" for question, answer in card.answers)
         parts.append(
             f'<h2>Reproducibility card: {escape(card.paper)}</h2>\n<div class="scroll"><table class="card">\n{rows}\n</table></div>'

@@ -55,10 +55,11 @@ class Reproduction:
         client: Any = None,
     ) -> None:
         """Do it, on a cluster if there is a `client` of one; `waiting` is called if another run is at work in the same folder."""
-        start = time.perf_counter()
+        self._refuse_foreign_files()
         store = Store(self.out / "store")
         with store.locked(waiting):
-            remove_parts(self.out, self.out / "data", store.folder, store.folder / "made")
+            start = time.perf_counter()
+            remove_parts(self.out, self.out / "data", store.folder / "made")
             if self.only in (None, "data"):
                 self._compute(store, progress, client)
             elif self.only == "figures":
@@ -69,6 +70,19 @@ class Reproduction:
                     self._write_pictures(FIGURES[name], store)
             if self.only in (None, "report"):
                 self._write_page(store, start)
+
+    def _refuse_foreign_files(self) -> None:
+        """Nothing is overwritten that a run has not written: what it writes lies beside its store."""
+        if (self.out / "store").exists() and not (self.out / "study.json").exists():
+            return
+        if self.only in ("figures", "report"):
+            raise StoreError(f"--only {self.only}: nothing has been computed in {self.out}; run without --only first.")
+        pictures = (f"{name}.{kind}" for name in FIGURES for kind in KINDS)
+        for name in ("report.html", "data", "study.json", *pictures):
+            if (self.out / name).exists():
+                raise StoreError(
+                    f"{self.out / name} is there, and no run of limitlaw reproduce made it; choose another folder with --out."
+                )
 
     def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress], client: Any) -> None:
         """Compute what is missing; as soon as a figure has all it needs, write its data and its pictures, on a thread beside."""
@@ -132,8 +146,8 @@ class Reproduction:
         with replacing(paths[0]) as part:
             _write_zarr(data, part)
         table = self._words[figure.name].table
-        with replacing(paths[1]) as part, open(part, "w", newline="") as file:
-            csv.writer(file).writerows([table.header, *table.rows])
+        with replacing(paths[1]) as part, open(part, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows(table.as_data())
         record.write()
         self.written += paths
         return True
@@ -170,7 +184,7 @@ class Reproduction:
             )
         shown = tuple(section.figure.name for section in sections)
         effort = Effort(time.perf_counter() - start, len(results), len(results - self._computed))
-        self.costs = costs(self.settings, shown, store.seconds, effort.seconds)
+        self.costs = costs(self.settings, shown, store.seconds, None if effort.kept else effort.seconds)
         path = self.out / "report.html"
         with replacing(path) as part:
             part.write_text(page(sections, self.settings, Provenance.here(), effort, self.costs), encoding="utf-8")
@@ -198,11 +212,11 @@ class Record:
         """Whether the files are there, as they were made from this key."""
         try:
             found = json.loads(self.path.read_text())
-        except (OSError, ValueError):
+            made_from, known = found["key"], dict(found["files"])
+        except (OSError, ValueError, KeyError, TypeError):
             return False
         digests = {path.name: _digest(path) for path in self.paths}
-        known = found.get("files", {})
-        return found.get("key") == self.key and (
+        return made_from == self.key and (
             known == digests if exactly else all(known.get(name) == digest for name, digest in digests.items())
         )
 

@@ -5,9 +5,9 @@ import functools
 import gc
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -105,7 +105,13 @@ def prepare_processes(*modules: str) -> None:
         >>> prepare_processes("limitlaw.networks")  # returns at once
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
-    forkserver.ensure_running()
+    resource_tracker.ensure_running()  # which lets interrupts through again
+    # an interrupt is for this process: one that still imports would answer it with a traceback
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _engine(store: Store, workers: int, client: Any, modules: set[str]) -> "_Engine":
@@ -126,11 +132,11 @@ def _give_up_what_needs(waiting: dict[str, Task], failures: dict[str, tuple[Task
 
 
 def compute(task: Task, store: Store) -> BaseException | None:
-    """Compute a task and keep its result; an error is returned."""
-    start = time.perf_counter()
+    """Compute a task and keep its result, with the CPU time it took; an error is returned."""
+    start = time.process_time()
     try:
         result = task.run(*(store.load(need) for need in task.needs))
-        store.save(task, result, seconds=time.perf_counter() - start)
+        store.save(task, result, seconds=time.process_time() - start)
     except Exception as error:
         return error
     return None
@@ -188,11 +194,12 @@ class _Processes:
         context = multiprocessing.get_context("forkserver")
         prepare_processes(*sorted(modules))
         self._workers: list[_Worker] = []
-        self._compiled = tempfile.TemporaryDirectory(prefix="limitlaw-")
+        self._compiled = store.part("compiled")
+        self._compiled.mkdir()
         for cores in shares(count):
             mine, theirs = context.Pipe()
             process = context.Process(
-                target=_work, args=(store.folder, theirs, cores, self._compiled.name), daemon=True
+                target=_work, args=(store.folder, theirs, cores, str(self._compiled)), daemon=True
             )
             process.start()
             theirs.close()
@@ -224,7 +231,7 @@ class _Processes:
             worker.process.kill()
         for worker in self._workers:
             worker.process.join()
-        self._compiled.cleanup()
+        shutil.rmtree(self._compiled, ignore_errors=True)
 
 
 class _Worker:

@@ -8,6 +8,10 @@ from typing import Any
 from ._task import Task, with_needs
 
 _SILENCE = 5.0  # seconds between lines where there is no terminal
+_EXPECTED, _TRUST = (
+    0.6,
+    15.0,
+)  # seconds of a run for each of work, and the work after which the run's own pace counts as much as that
 
 
 class Progress:
@@ -25,7 +29,7 @@ class Progress:
         >>> task = Task("squares", squares, {"count": 3})
         >>> progress = Progress({"squares": [task]}, Console())
         >>> progress.note("squares")
-        'waiting'
+        '1 s left'
         >>> progress.done(task, computed=True)
         >>> progress.note("squares")
         'computed'
@@ -63,7 +67,7 @@ class Progress:
         if self._bars is not None:
             for name, row in self._rows.items():
                 completed = self._total[name] - sum(self._left[name].values())
-                self._bars.update(row, completed=completed, note=self.note(name))
+                self._bars.update(row, completed=completed, note=self.note(name), visible=bool(self._left[name]))
         elif now - self._said > _SILENCE:
             self._said = now
             waiting = next((name for name, left in self._left.items() if left), None)
@@ -79,12 +83,11 @@ class Progress:
         """When a job will be ready."""
         if not self._left[name]:
             return "computed"
-        if not self._spent:
-            return "waiting"
         ahead: dict[str, float] = {}
         for job, left in self._left.items():
             ahead |= left
             if job == name:
                 break
-        seconds = sum(ahead.values()) * (time.monotonic() - self._start) / self._spent
-        return f"{seconds:.0f} s left"
+        # a run begins with what is compiled and imported: its pace is believed by and by
+        pace = (time.monotonic() - self._start + _EXPECTED * _TRUST) / (self._spent + _TRUST)
+        return f"{pace * sum(ahead.values()):.0f} s left"

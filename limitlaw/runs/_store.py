@@ -15,8 +15,9 @@ import numpy as np
 
 from ._task import Result, Task
 
-_FORMAT = 1
+_FORMAT = 2
 _MARK = "limitlaw-store.json"
+_KEY = "key of the result"  # among its arrays, so that no file can stand in for another
 
 
 class StoreError(ValueError):
@@ -83,8 +84,12 @@ class Store:
                     with contextlib.suppress(BlockingIOError):
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                         break
-            remove_parts(self.results, *self.results.iterdir())
+            remove_parts(self.folder, self.results, *self.results.iterdir())
             yield
+
+    def part(self, name: str) -> Path:
+        """A place for what lasts no longer than a run; what a killed one left is removed by the next."""
+        return self.folder / f"{name}.part-{os.getpid()}"
 
     def is_locked(self) -> bool:
         """Whether a run holds the store."""
@@ -115,6 +120,7 @@ class Store:
             raise self._damaged(task, error) from None
         if broken:
             raise self._damaged(task, f"{broken} has the wrong check sum")
+        self._load(task, _KEY)
         return True
 
     def _damaged(self, task: Task, reason: Any) -> StoreError:
@@ -130,25 +136,30 @@ class Store:
         with replacing(path.with_suffix(".json")) as part:
             part.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
         with replacing(path) as part, open(part, "wb") as file:
-            np.savez(file, **result)  # type: ignore[reportArgumentType]
+            np.savez(file, **{**result, _KEY: np.array(task.key)})  # type: ignore[reportArgumentType]
 
     def load(self, task: Task) -> Result:
         """The result of a task; a damaged one is refused."""
+        return self._load(task)
+
+    def _load(self, task: Task, *names: str) -> Result:
+        """Arrays of a result, all of them unless some are named; refused if they are those of another task."""
         try:
             with np.load(self.path(task.key), allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+                found = str(file[_KEY])
+                result = {name: file[name] for name in names or file.files if name != _KEY}
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise self._damaged(task, error) from None
+        if found != task.key:
+            raise self._damaged(task, "it holds another result")
+        return result
 
     def seconds(self, task: Task) -> float:
-        """How long the task took when it was computed."""
-        return self._record(task).get("seconds", 0.0)
-
-    def _record(self, task: Task) -> dict[str, Any]:
+        """The CPU time of the task when it was computed."""
         try:
-            return json.loads(self.path(task.key).with_suffix(".json").read_text())
-        except (OSError, ValueError):
-            return {}
+            return float(json.loads(self.path(task.key).with_suffix(".json").read_text())["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0.0
 
 
 def remove_parts(*folders: Path) -> None:

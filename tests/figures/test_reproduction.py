@@ -337,6 +337,75 @@ def test_a_damaged_store_is_refused(finished):
     assert "Traceback" not in done.stderr
 
 
+def test_a_result_in_the_place_of_another_is_refused(finished):
+    """Whole, with the right check sums, but not what the task computed."""
+    one, other = sorted((finished / "store" / "results").rglob("*.npz"), key=lambda path: path.stat().st_size)[-2:]
+    shutil.copy(one, other)
+    done = run("--quick", "--out", finished)
+    assert done.returncode == 2
+    assert other.name in done.stderr
+    assert "holds another result" in done.stderr
+
+
+def test_records_that_are_no_records_are_made_again(finished):
+    for folder in ("results", "made"):
+        for record in (finished / "store" / folder).rglob("*.json"):
+            record.write_text("[1]")
+    done = run("fig2a", "--quick", "--out", finished)
+    assert done.returncode == 0, done.stderr
+    assert "fig2a done" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["report.html", "fig1b.png", "data/mine.csv", "study.json"])
+def test_files_of_others_are_not_overwritten(tmp_path, name):
+    mine = tmp_path / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    if name == "study.json":  # the folder of a sweep has a store, too
+        Store(tmp_path / "store")
+    done = run("fig2a", "--quick", "--out", tmp_path)
+    assert done.returncode == 2
+    assert name.split("/")[0] in done.stderr
+    assert "choose another folder with --out" in done.stderr
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("step", ["figures", "report"])
+def test_a_step_without_the_one_before_makes_nothing(tmp_path, step):
+    done = run("fig2a", "--quick", "--only", step, "--out", tmp_path / "new")
+    assert done.returncode == 2
+    assert "nothing has been computed" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_tables_are_written_as_data(quick):
+    with open(quick / "data" / "fig1b.csv", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert len(set(header)) == len(header)
+    truth, error = (header.index(name) for name in ("true KL to the limit", "true KL to the limit, stderr"))
+    data = xr.open_zarr(quick / "data" / "fig1b.zarr")
+    for row, expected in zip(rows, data["kl_limit"].values, strict=True):
+        assert [float(row[truth]), float(row[error])] == pytest.approx(expected, rel=0.1)
+    for table in (quick / "data").glob("*.csv"):
+        with open(table, encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file) for cell in row[1:]]
+        assert not [cell for cell in cells if "±" in cell and not cell.startswith("(")], table
+
+
+def test_an_interrupt_at_the_start_is_no_traceback(tmp_path):
+    for wait in (0.3, 0.7):
+        process = subprocess.Popen(
+            command("fig1b", *SMALL, "--out", tmp_path),
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        time.sleep(wait)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
+        _, said = process.communicate(timeout=30)
+        assert b"forkserver" not in said, said.decode()
+
+
 def test_a_foreign_store_is_refused(tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "thesis.tex").write_text("mine")

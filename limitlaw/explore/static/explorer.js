@@ -151,8 +151,8 @@ class Waiting {
 
   async look() {
     const seconds = Math.round((performance.now() - this.start) / 1000);
-    const why = seconds < LONG ? "" : "; a new kind of network is compiled first, once";
-    $("status-text").textContent = `Computing: ${this.title.toLowerCase()}, ${seconds} s${why}`;
+    const why = seconds < LONG || !page.views[page.name].compiles ? "" : "; a new kind of network is compiled first, once";
+    $("status-text").textContent = `Computing: ${this.title}, ${seconds} s${why}`;
     try {
       const { done } = await ask("/api/progress", this.asking.signal);
       if (done) $("progress").value = done;
