@@ -15,6 +15,11 @@ def _row(cells: Sequence[str], tag: str) -> str:
     return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
+def paragraph(text: str) -> str:
+    """A line of text."""
+    return f"<p>{escape(text)}</p>"
+
+
 def curve(x: np.ndarray, y: np.ndarray, title: str) -> str:
     """A line without axes, in the colour of the text around it."""
     across, up = 240 * (x - x[0]) / (x[-1] - x[0]), 60 * (1 - y / y.max())

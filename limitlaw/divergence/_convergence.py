@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments
+from .. import _arguments, _html
 from ..laws import Law
 from ..numerics import Estimate, root_between
 from ._distances import kl
@@ -141,15 +141,21 @@ class Convergence:
         )
 
     def __str__(self) -> str:
-        lines = [f"{'width':>8}  {self.metric:>24}  {'local slope':>18}"]
-        slopes = ("", *map(str, self.slopes))
-        for width, value, slope in zip(self.widths, self.values, slopes, strict=True):
-            lines.append(f"{width:>8}  {value!s:>24}  {slope:>18}")
+        rows = (("width", self.metric, "local slope"), *self._rows())
+        lines = [f"{width:>8}  {value:>24}  {slope:>18}" for width, value, slope in rows]
         if len(self.widths) >= 3:
             lines.append(f"fit: {self.fit()}")
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        slopes = ("", *map(str, self.slopes))
+        return [(str(n), str(v), slope) for n, v, slope in zip(self.widths, self.values, slopes, strict=True)]
+
+    def _repr_html_(self) -> str:
+        fit = _html.paragraph(f"fit: {self.fit()}") if len(self.widths) >= 3 else ""
+        return _html.table(("width", self.metric, "local slope"), self._rows()) + fit
 
     def plot(self, ax: Any = None, **style: Any) -> Any:
         """Distances with two standard errors against the width, on logarithmic axes, and the fit."""

@@ -18,8 +18,9 @@ _MOST_LINES = 6
 
 def plot(t: Any, names: tuple[str, ...]) -> Any:
     """A figure with one panel for each observable, against the block, and one legend of the tokens for all of them."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
+
+    from .._picture import Figure
 
     columns = min(3, len(names))
     rows = -(-len(names) // columns)

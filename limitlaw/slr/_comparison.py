@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .. import _html
 from . import _baselines
 from ._links import Linear
 from ._tables import MOST_SCALE
@@ -49,6 +50,12 @@ class Baselines(Mapping[str, float]):
             f"{name:<{width}}{risk:<12.5g}{self.settings.get(name, '')}".rstrip() for name, risk in self.risks.items()
         )
         return "\n".join([f"{'predictor':<{width}}excess risk", *rows])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{risk:.5g}", self.settings.get(name, "")) for name, risk in self.risks.items()]
+        return _html.table(("predictor", "excess risk", ""), rows)
 
 
 def compare_with_baselines(problem: Problem) -> Baselines:

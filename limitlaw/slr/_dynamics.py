@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ._landscape import Landscape
 from ._links import Link
 from ._mean_field import MeanFieldRisk
 from ._overlaps import NAMES, from_gram, gram
+from ._shown import Shown, numbers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,11 +23,14 @@ _TOLERANCE = 1e-9
 _SEARCHED = 4001  # correlations at which the slope of a dual kernel is looked at for a change of sign
 _AT_REST = 1e-12
 _STEEPEST = 1e4
+_MOST_ROWS = 9  # of a table
 
 
-@dataclass(frozen=True)
-class Trajectory:
+@dataclass(frozen=True, repr=False)
+class Trajectory(Shown):
     """Overlaps and excess risk along a descent; `at` is the step or the time of each. Several starts make a first axis.
+
+    Prints as a table of a few steps, the same in a notebook; draws itself.
 
     !!! Example
 
@@ -68,6 +73,19 @@ class Trajectory:
     def rho(self) -> np.ndarray:
         """`u . v`."""
         return self.overlaps[..., 4]
+
+    def _table(self) -> tuple[str, list[Sequence[str]]]:
+        """Some steps, the first and the last among them: overlaps of one start, or how risks of several spread."""
+        rows = np.unique(np.linspace(0, self.at.size - 1, _MOST_ROWS).round().astype(int))
+        if self.risk.ndim == 1:
+            columns = {"risk": self.risk, **dict(zip(NAMES, self.overlaps.T, strict=True))}
+            title = f"excess risk and overlaps along {self.unit}s, {self.method}"
+        else:
+            lowest, median, highest = np.quantile(self.risk, [0.0, 0.5, 1.0], axis=0)
+            columns = {"lowest": lowest, "median": median, "highest": highest}
+            title = f"excess risk from {len(self.risk)} starts along {self.unit}s, {self.method}"
+        shown = [numbers([self.at[i], *(column[i] for column in columns.values())]) for i in rows]
+        return title, [(self.unit, *columns), *shown]
 
     def to_xarray(self) -> xr.Dataset:
         """Labelled: `overlap` and `risk`, along `start` and the step or time."""

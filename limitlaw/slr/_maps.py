@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._mean_field import phase_of
+from ._shown import Shown, numbers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,8 +23,8 @@ _ROOM = 1.25  # for the name of a phase, in widths and heights of it
 _MUCH = 0.8  # of the most room
 
 
-@dataclass(frozen=True)
-class PhaseDiagram:
+@dataclass(frozen=True, repr=False)
+class PhaseDiagram(Shown):
     """The phases of the mean-field limit over two parameters, and the oracle's exact risk at a finite dimension.
 
     `problem` has the parameters that stay; arrays have shape (y, x). `level` is `c mu - psi`, positive where the signal is found; `critical` is
@@ -51,6 +52,22 @@ class PhaseDiagram:
     def phase(self) -> np.ndarray:
         """The name of the phase at every point."""
         return phase_of(self.level, self.critical)
+
+    def _table(self) -> tuple[str, list[Sequence[str]]]:
+        """How many points each phase has, and the oracle's risk there."""
+        axes = {self.x_name: self.x, self.y_name: self.y}
+        parts = [f"{_symbol(name)} from {axis.min():.4g} to {axis.max():.4g}" for name, axis in axes.items()]
+        parts += [
+            f"{_symbol(name)} = {getattr(self.problem, name):.4g}"
+            for name in ("alpha", "beta", "gamma")
+            if name not in axes
+        ]
+        phase, rows = self.phase, []
+        for name in PHASES:
+            risk = self.risk[phase == name]
+            rows.append((name, str(risk.size), *(numbers([risk.min(), risk.max()]) if risk.size else ("", ""))))
+        header = ("phase", "points", "oracle's lowest risk", "highest")
+        return f"phases over {', '.join(parts)}; risks at d = {self.problem.dim}", [header, *rows]
 
     def finer(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """`x`, `y`, `level` and `critical` with many points along each axis: boundaries take no quadrature, as the risk does.
@@ -95,6 +112,11 @@ class PhaseDiagram:
             axes.figure.colorbar(mesh, ax=axes, label=f"oracle's exact risk at d = {self.problem.dim}")
         _write_names(axes, x, y, phase_of(level, critical))
         return axes
+
+
+def _symbol(name: str) -> str:
+    """Without what it stands for."""
+    return next(word for word in SYMBOLS[name].split() if len(word) == 1)
 
 
 def _write_names(axes: Any, x: np.ndarray, y: np.ndarray, phase: np.ndarray) -> None:
@@ -152,8 +174,8 @@ def phase_diagram(problem: Problem, x_name: str, y_name: str, x: np.ndarray, y: 
     return PhaseDiagram(problem, x_name, y_name, x, y, np.array(risk).reshape(y.size, x.size))
 
 
-@dataclass(frozen=True)
-class BasinMap:
+@dataclass(frozen=True, repr=False)
+class BasinMap(Shown):
     """Starts `(mu, nu)` with `eta = zeta = rho = 0`, and the step at which descent from each first has a risk below `level`, NaN if never.
 
     Arrays have shape (nu, mu).
@@ -178,6 +200,21 @@ class BasinMap:
     def learned_fraction(self) -> float:
         """The fraction of the starts that learn."""
         return float(np.isfinite(self.learned_at).mean())
+
+    def _table(self) -> tuple[str, list[Sequence[str]]]:
+        """How many starts learn, when, and what risk they and the others end with."""
+        learn = np.isfinite(self.learned_at)
+        title = (
+            f"{learn.size} starts, μ₀ from {self.mu.min():.4g} to {self.mu.max():.4g}, ν₀ from {self.nu.min():.4g} to {self.nu.max():.4g}: "
+            f"{learn.sum()} ({self.learned_fraction:.1%}) have a risk below {self.level:g} within {self.steps} steps, {self.method}"
+        )
+        spreads = {
+            "step at which they learn": self.learned_at[learn],
+            "their final risk": self.final_risk[learn],
+            "final risk of the others": self.final_risk[~learn],
+        }
+        rows = [(name, *numbers(np.quantile(x, [0.0, 0.5, 1.0]))) for name, x in spreads.items() if x.size]
+        return title, [("", "lowest", "median", "highest"), *rows]
 
     def to_xarray(self) -> xr.Dataset:
         """Labelled."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments
+from .. import _arguments, _html
 from ..numerics import seed_key
 from ._baselines import gate_risk
 from ._closed import EvenAttention, SingleToken
@@ -21,7 +21,7 @@ from ._general import GeneralRisk
 from ._landscape import Landscape
 from ._linear import LinearRisk
 from ._links import Linear, Link, Sign, as_link
-from ._maps import BasinMap, PhaseDiagram, basin_map, phase_diagram
+from ._maps import SYMBOLS, BasinMap, PhaseDiagram, basin_map, phase_diagram
 from ._mean_field import MeanFieldRisk, Noise, phase_of, refined_risk
 from ._overlaps import NAMES, as_overlaps, random_start, vectors
 from ._tables import MOST_SCALE, Setting, noise_alone
@@ -129,6 +129,20 @@ class Problem:
         if "signal" in settings:
             raise ValueError(f"signal={settings['signal']!r}: here it is sqrt(dim / 2); use Problem to choose it.")
         return cls(dim, tokens, gamma, signal=sqrt(_arguments.positive_integer("dim", dim) / 2), **settings)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("dimension d", str(self.dim)),
+            ("tokens L", f"e^{self.log_tokens:.6g}" if self.tokens is None else f"{self.tokens:,}"),
+            ("deviation γ of the token with the signal", f"{self.gamma:.6g}"),
+            ("signal m", f"{self.signal:.6g}"),
+            ("inverse temperature β", f"{self.beta:.6g}"),
+            ("noise of the label", f"{self.noise:.6g}"),
+            ("link σ", str(self.link)),
+            (SYMBOLS["alpha"], f"{self.alpha:.6g}"),
+            ("phase", self.phase() if self.beta or isinf(self.log_others) else "none: β = 0 looks at all tokens alike"),
+        ]
+        return _html.table(("single-location regression", ""), rows)
 
     @property
     def scale(self) -> float:

@@ -53,7 +53,7 @@ def label(name: str) -> str:
 
 def figure(data: xr.Dataset, name: str, axes: tuple[str, ...]) -> Any:
     """One measure of a dataset: against what it is measured at or the axis with most values, in a map if there are two axes of numbers."""
-    from matplotlib.figure import Figure
+    from .._picture import Figure
 
     if name == "outputs":
         return _histograms(data, axes)
@@ -86,7 +86,7 @@ def mean_over_trials(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.Data
 
 def _histograms(data: xr.Dataset, axes: tuple[str, ...]) -> Any:
     """The outputs of all trials together, point by point."""
-    from matplotlib.figure import Figure
+    from .._picture import Figure
 
     figure = Figure(figsize=(4.2, 3.0), layout="constrained")
     panel = figure.add_subplot()
