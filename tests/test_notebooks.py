@@ -97,6 +97,14 @@ def test_a_comparison_is_drawn():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["limit", "Gaussian"]
 
 
+def test_a_comparison_is_text_in_a_notebook_too(monkeypatch):
+    comparison = ll.compare(ll.laws.Gaussian(var=1.1), ll.laws.Gaussian(var=1.0))
+    told = str(comparison)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "excess kurtosis" in told
+    assert repr(comparison) == told
+
+
 def test_a_network_draws_its_law():
     axes = NET.plot(mpl.figure.Figure().subplots(), token=1, kind="logpdf")
     x, y = axes.lines[0].get_data()

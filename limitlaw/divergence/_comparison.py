@@ -67,7 +67,7 @@ class Comparison:
         from rich.console import Console
 
         text = io.StringIO()
-        Console(file=text, width=100, color_system=None, legacy_windows=False).print(self)
+        Console(file=text, width=100, color_system=None, legacy_windows=False, force_jupyter=False).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
 
     __repr__ = __str__
