@@ -1,6 +1,7 @@
 """The tutorials as executed notebooks: `python docs/make_notebooks.py` writes `examples/notebooks`."""
 
 import doctest
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _NOTEBOOKS = _HERE.parent / "examples" / "notebooks"
 _BLOCK = re.compile(r"```python\n(.*?)```\n", re.DOTALL)
+_DRAWS = "_ = "
 _LINK = re.compile(r"\{doc\}`([^`<]*?)\s*<?([^`<>]*)>?`")
 
 
@@ -27,11 +29,16 @@ def cells(text: str) -> Iterator[tuple[str, str]]:
 
 
 def steps(block: str) -> Iterator[tuple[str, str]]:
-    """The code of a block up to each output, with that output: a notebook shows only what the last line of a cell says."""
+    """The code of a block up to each output, with that output: a notebook shows only what the last line of a cell says.
+
+    What draws (`_ = law.plot()`) ends a cell too, with all that is drawn on the same axes: its picture comes next.
+    """
+    examples = doctest.DocTestParser().get_examples(block)
     source = ""
-    for example in doctest.DocTestParser().get_examples(block):
+    for example, following in itertools.zip_longest(examples, examples[1:]):
         source += example.source
-        if example.want:
+        drawn = example.source.startswith(_DRAWS) and not (following and following.source.startswith(_DRAWS))
+        if example.want or drawn:
             yield source.strip(), example.want.strip()
             source = ""
     if source:
