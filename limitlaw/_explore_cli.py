@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_EVERY = ("0.0.0.0", "::")  # no address to open: this machine's name is
 
 
 def explore(
@@ -45,7 +46,8 @@ def _serve(listening: socket.socket, host: str, open_: bool) -> None:
     threadpool_limits(1)  # products here are small, and threads that wait for a core of the browser's make them slow
     keep_compiled(_cache_folder())
     token = None if host in _LOOPBACK else secrets.token_urlsafe(16)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+    name = socket.gethostname() if host in _EVERY else host
+    address = f"http://{f'[{name}]' if ':' in name else name}:{listening.getsockname()[1]}/"
     address += "" if token is None else f"?access={token}"
     typer.echo(f"limitlaw explore: {address} (Ctrl-C ends it)")
     if open_:

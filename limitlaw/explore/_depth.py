@@ -34,6 +34,21 @@ _NUMBERS = 2**23  # random numbers behind a trajectory: about a second
 _LEAST_DRAWS, _MOST_DRAWS = 16, 1024
 _SKETCHED = 256  # draws behind a sketch, at the most: what is drawn at once
 _MOST_TOKENS = 8
+_WIDTHS = (
+    48,
+    96,
+    144,
+    192,
+    288,
+    384,
+    576,
+    768,
+    1152,
+    1536,
+    2304,
+    3072,
+    4080,
+)  # 4 and 12 heads have their shares of them
 _POINTS, _REACH = 241, 6.0
 _OWN = ("model", ("own",))
 
@@ -45,7 +60,7 @@ class Depth(State):
     model: str = control("own", "Model", "choice", choices=("own", *_MODELS), group="Network")
     depth: int = control(6, "Depth", "count", low=1, high=48, group="Network")
     width: int | float = control(
-        192, "Width n", "count", low=2, high=4096, infinite=True, logarithmic=True, group="Network"
+        192, "Width n", "count", low=2, high=4096, infinite=True, stops=_WIDTHS, group="Network"
     )
     tokens: int = control(4, "Tokens", "count", low=2, high=_MOST_TOKENS, group="Network")
     heads: int = control(4, "Heads", "count", low=1, high=64, logarithmic=True, group="Block", only=_OWN)
@@ -183,7 +198,8 @@ class Along:
             value, error = run.summary()[self.observable]
             name = _width_in_words(state, run.width)
             curves.append(curve(name, range(run.blocks + 1), value, role=role, error=error))
-        notes = [f"Bands are two standard errors of {runs['finite'].samples} networks."]
+        first = "First draws; more follow. " if draw is _sketched else ""
+        notes = [f"{first}Bands are two standard errors of {runs['finite'].samples} networks."]
         return figure("block", self.label, curves, click=("block",), marker="block", notes=notes)
 
 

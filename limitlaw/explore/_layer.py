@@ -270,6 +270,9 @@ def scores(state: Layer, report: Report) -> Panel:
         f"score of query {state.token} and key {state.key}",
         "density",
         (curve(_named(role, law), x, law.pdf(x), role=role) for role, law in laws.items()),
+        notes=[]
+        if "limit" in laws or isinf(state.width)
+        else ["Divided by d, scores tend to a constant: the limit has no density."],
     )
 
 
@@ -278,8 +281,14 @@ def _score_laws(state: Layer) -> dict[str, Law]:
     """By role, the law in question first."""
     net, options = _scored(state), _score_options(state)
     laws = {} if isinf(state.width) else {"finite": net.law(width=state.width, **options)}
-    laws["limit"] = net.law(width=inf, **options)
+    if isinf(state.width) or not _score_is_fixed(state):
+        laws["limit"] = net.law(width=inf, **options)
     return {**laws, "gaussian": Gaussian(var=next(iter(laws.values())).var())}
+
+
+def _score_is_fixed(state: Layer) -> bool:
+    """Whether scores tend to a constant: divided by a dimension that grows, they do."""
+    return state.scale == "linear" and isinf(state.attention(1).head_dim_at(inf))
 
 
 def _scored(state: Layer) -> Network:

@@ -21,6 +21,9 @@ _SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "softmax_
 _RUNS = ("landscape", "descent")  # the parts that show a descent
 _METHODS = {"exact": "finite", "mean-field": "limit"}
 
+Settings = tuple[tuple[str, Any], ...]
+"""Of a problem. What is remembered is remembered by these: a problem would bring its tables, which are large."""
+
 
 @dataclass(frozen=True)
 class Regression(State):
@@ -75,10 +78,10 @@ class Regression(State):
 
 
 @functools.lru_cache(64)
-def _landscape(problem: Problem, method: str) -> tuple[np.ndarray, np.ndarray]:
+def _landscape(settings: Settings, method: str) -> tuple[np.ndarray, np.ndarray]:
     """The grid, and the risk on it; apart from the start, so that a click costs only its descent."""
     grid = np.linspace(-1, 1, _GRID)
-    return grid, problem.risk(grid[None, :], grid[:, None], method=method)
+    return grid, Problem(**dict(settings)).risk(grid[None, :], grid[:, None], method=method)
 
 
 @functools.lru_cache(64)
@@ -91,7 +94,7 @@ def landscape(state: Regression, report: Report) -> Panel:
     maps, paths = [], []
     for i, method in enumerate(_METHODS):
         report(0.5 * i)
-        grid, risk = _landscape(state.problem(), method)
+        grid, risk = _landscape(tuple(state.settings().items()), method)
         maps.append(heat_map(f"{method} risk", grid, grid, risk))
         run = _descent(state, method)
         paths.append(curve(f"descent, {method}", run.mu, run.nu, mode="lines+markers", on_map=i))
@@ -115,7 +118,7 @@ def baselines(state: Regression, report: Report) -> Panel:
     found = []
     for i, tokens in enumerate(_LENGTHS):
         report(i / len(_LENGTHS))
-        found.append(_baselines(state.problem().changed(tokens=tokens)))
+        found.append(_baselines(tuple({**state.settings(), "tokens": tokens}.items())))
     curves = [
         curve(name.replace("_", " "), _LENGTHS, [each[name] for each in found], mode="lines+markers") for name in _SHOWN
     ]
@@ -123,8 +126,8 @@ def baselines(state: Regression, report: Report) -> Panel:
 
 
 @functools.lru_cache(64)
-def _baselines(problem: Problem) -> Any:
-    return problem.baselines()
+def _baselines(settings: Settings) -> Any:
+    return Problem(**dict(settings)).baselines()
 
 
 def phases(state: Regression, report: Report) -> Panel:

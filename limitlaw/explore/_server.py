@@ -5,6 +5,7 @@ import functools
 import hmac
 import importlib.util
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -31,12 +32,13 @@ _POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' 
 _BEYOND = (
     ArithmeticError,
     AssertionError,
+    LookupError,
     MemoryError,
     RuntimeError,
     TypeError,
     ValueError,
 )  # what numerics may end in
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+_LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
 
 
 class Refusal(BaseModel):
@@ -224,6 +226,7 @@ def _described(view: View) -> dict[str, Any]:
                 "high": control.high,
                 "infinite": control.infinite,
                 "logarithmic": control.logarithmic,
+                "stops": control.stops,
                 "group": control.group,
                 "only": control.only,
                 "parts": control.parts,
@@ -241,15 +244,16 @@ def _guard(token: str | None) -> Callable[..., Any]:
     """Let in who has the token; without one, only pages that were opened under a local name (no other site can point its name here)."""
 
     async def guard(request: Request, call_next: Callable[[Request], Any]) -> Response:
-        given = request.query_params.get(_ACCESS) or request.cookies.get(_ACCESS, "")
-        if token is None and request.url.hostname not in _LOCAL:
+        cookie = f"{_ACCESS}-{request.url.port}"  # cookies do not tell ports apart
+        given = request.query_params.get(_ACCESS) or request.cookies.get(cookie, "")
+        if token is None and not _LOCAL.fullmatch(request.headers.get("host", "")):
             return _refused(FieldError("", "this explorer answers under the name localhost alone; open it there."), 403)
         if token is not None and not hmac.compare_digest(given.encode(), token.encode()):
             return _refused(FieldError("", "the access token is missing or wrong; open the printed address."), 403)
         response = await call_next(request)
         response.headers["content-security-policy"] = _POLICY
         if token is not None and _ACCESS in request.query_params:
-            response.set_cookie(_ACCESS, token, httponly=True, samesite="strict")
+            response.set_cookie(cookie, token, httponly=True, samesite="strict")
         return response
 
     return guard

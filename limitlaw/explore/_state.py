@@ -52,6 +52,7 @@ class Control:
     high: float = 1.0
     infinite: bool = False
     logarithmic: bool = False
+    stops: tuple[int, ...] = ()  # of the slider, if not evenly spaced
     group: str = ""
     only: tuple[str, tuple[str, ...]] | None = None  # shown where another field has one of these values
     parts: tuple[str, ...] = ()  # that change with it; all of them if none is named

@@ -40,6 +40,12 @@ def observations(trajectory: Trajectory, net: Network) -> list[str]:
         >>> print(observations(net.trajectory(500, width=64), net)[0])
         Rank collapse: from block 2 on the mean cosine between tokens is above 0.99 (effective rank 1.00 of 3 at the end).
     """
+    lost = ~np.isfinite(trajectory.gram).all(axis=(0, 2, 3))
+    if lost.any():
+        block = int(np.argmax(lost))
+        return [
+            f"The stream grows beyond what single precision holds by block {block}, and nothing is known from there on: add a norm, or make the skip or the gains smaller."
+        ]
     found = [
         _collapse(trajectory),
         _attention(trajectory),

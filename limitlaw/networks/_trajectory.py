@@ -172,6 +172,10 @@ class Trajectory:
         )
         token = _arguments.index("token", token, self.tokens, "tokens")
         variances = self.gram[:, block, token, token].astype(np.float64)
+        if not np.isfinite(variances).all():
+            raise ValueError(
+                f"block={block}: the stream has grown beyond single precision there; look at an earlier block, or add a norm."
+            )
         if variances.std() <= 1e-6 * variances.mean():
             return laws.Gaussian(var=variances.mean(), name=f"after block {block}")
         return laws.ScaleMixture(variances, name=f"after block {block}")
@@ -222,7 +226,7 @@ class Trajectory:
     def _cosines(self) -> np.ndarray:
         length = np.sqrt(self._diagonal)
         size = length[..., :, None] * length[..., None, :]
-        return np.divide(self.gram, size, out=np.zeros(self.gram.shape), where=size > 0)
+        return np.divide(self.gram, size, out=np.zeros(self.gram.shape), where=size != 0)
 
     @functools.cached_property
     def _known(self) -> dict[Any, tuple[np.ndarray, np.ndarray]]:
@@ -248,7 +252,7 @@ class Trajectory:
         cosines = self._cosines
         squared, total = np.einsum("nbij,nbij->nb", cosines, cosines), np.einsum("nbii->nb", cosines)
         # dead units can leave nothing of a stream: its rank is 0
-        return _mean(np.divide(total**2, squared, out=np.zeros_like(total), where=squared > 0))
+        return _mean(np.divide(total**2, squared, out=np.zeros_like(total), where=squared != 0))
 
     def _entropy(self) -> tuple[np.ndarray, np.ndarray]:
         if not self.entropies:
@@ -304,7 +308,7 @@ def excess_kurtosis(variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     def kurtosis(size: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         mean = first / size
-        alive = mean > 0
+        alive = mean != 0
         spread = np.maximum(second / size - mean**2, 0.0) * size / np.maximum(size - 1, 1)
         return np.where(alive, 3 * spread / np.where(alive, mean, 1.0) ** 2, 0.0)
 

@@ -142,10 +142,11 @@ def _erf_dual(a: Any, b: Any, c: Any) -> Any:
 def _gelu_dual(a: Any, b: Any, c: Any) -> Any:
     xp = _namespace(a, b, c)
     size = (1 + a) * (1 + b)
+    rest = 1 + a + b + xp.maximum(a * b - c**2, 0.0)  # size - c^2, without its cancellation
     return (
         c / 4
-        + c / (2 * np.pi) * xp.arcsin(c / xp.sqrt(size))
-        + (a * b + c**2 * (1 - a * b) / size) / (2 * np.pi * xp.sqrt(size - c**2))
+        + c / (2 * np.pi) * xp.arcsin(xp.clip(c / xp.sqrt(size), -1, 1))
+        + (a * b / size * xp.sqrt(rest) + c**2 / size / xp.sqrt(rest)) / (2 * np.pi)
     )
 
 

@@ -321,7 +321,7 @@ def _log_integrand(
     with np.errstate(divide="ignore", over="ignore"):
         log_kept = np.where(log_missed < -0.7, np.log1p(-np.exp(np.minimum(log_missed, -0.1))), log_kept)
         # -log(1 - x) is x to rounding once x is below exp(-36), and may underflow later.
-        log_hazard = np.where(log_missed < -36, log_missed, np.log(np.minimum(-log_kept, 1e300)))
+        log_hazard = np.where(log_missed < -36, log_missed, np.log(np.clip(-log_kept, 0.0, 1e300)))
         log_fewer = log_others + np.log1p(-np.exp(-log_others))  # log(N - 1)
         return log_first + log_others + log_tilted - np.exp(log_fewer + log_hazard)
 

@@ -207,7 +207,7 @@ def _apply(matrix: csr_array, z: np.ndarray) -> np.ndarray:
     return (matrix @ z.T).T
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=1)  # some hundred megabytes in a thousand dimensions, and built in less than a second
 def tables_of(setting: Setting) -> Tables:
     """Built once for each setting."""
     return Tables(setting)

@@ -280,6 +280,35 @@ def test_a_click_into_the_landscape_starts_descent_there(page, address):
     assert after["y"][0] == pytest.approx(0.5, abs=0.06)
 
 
+@pytest.mark.parametrize("name", ["toString", "__proto__", "nothing"])
+def test_a_view_that_does_not_exist_is_the_first_one(page, address, name):
+    visit(page, f"{address}?view={name}")
+    assert page.title().startswith("Layer")
+
+
+def test_a_field_that_is_hidden_does_not_count(page, address):
+    visit(page, f"{address}?view=layer&inputs=gaussian&rho=0.5&tokens=2")
+    page.fill("#field-rho", "7")
+    playwright.expect(page.locator("#field-rho-error")).to_contain_text("from -1 to 1")
+    page.select_option("#field-inputs", "paper")
+    settle(page)
+    assert "rho" not in dict(parse_qsl(urlsplit(page.url).query))
+
+
+def test_every_stop_of_a_width_suits_the_known_models(page, address):
+    visit(page, f"{address}?view=depth&depth=1&width=48&mlp=none&heads=2&tokens=2&norm=none")
+    slider = page.locator("input[data-for=width]")
+    last = int(slider.get_attribute("max"))
+    seen = []
+    for place in range(last):
+        slider.evaluate("(slider, at) => { slider.value = at; slider.dispatchEvent(new Event('input')); }", place)
+        assert slider.get_attribute("aria-valuetext") == page.input_value("#field-width")
+        seen.append(int(page.input_value("#field-width")))
+    assert seen[0] == 48
+    assert all(n % 12 == 0 for n in seen)
+    settle(page)
+
+
 def test_two_tabs_do_not_disturb_each_other(browser, address):
     pages = [browser.new_page(), browser.new_page()]
     for page, heads in zip(pages, (2, 3), strict=True):

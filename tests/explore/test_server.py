@@ -227,6 +227,32 @@ def test_regression_is_that_of_the_library(client):
     np.testing.assert_allclose(np.array(boundary["x"], float), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("query", [{"gamma": "1.0"}, {"gamma": "0.999", "dim": "4"}, {"gamma": "0.05", "dim": "4"}])
+def test_the_ends_of_the_spread_have_baselines(client, query):
+    drawn = {curve["name"]: curve for curve in ask(client, "regression", "baselines", query)["curves"]}
+    bayes, linear = (np.array(drawn[name]["y"]) for name in ("bayes full", "softmax best"))
+    assert np.all(bayes <= linear * (1 + 1e-6))
+    if query["gamma"] == "1.0":  # nothing tells the tokens apart
+        close(bayes, 1 - 1 / np.array(drawn["bayes full"]["x"]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("host", ["evil.com", "evil.com:99999", "]", "127.0.0.1.evil.com", "localhost:1:2"])
+def test_other_names_of_this_machine_are_refused(client, host):
+    assert client.get("/api/views", headers={"host": host}).status_code == 403
+
+
+def test_a_stream_that_overflows_is_not_read_as_a_number(client):
+    query = {"norm": "none", "depth": "48", "skip": "2", "width": "64", "heads": "1", "mlp": "relu"}
+    cosine = curves(ask(client, "depth", "cosine", query))["finite"]["y"]
+    assert cosine[-1] is None
+    assert 0.9 < cosine[20] < 1
+    (remark,) = ask(client, "depth", "remarks", query)["notes"]
+    assert "beyond what single precision holds" in remark
+    refused = client.get("/api/depth/law", params=query)
+    assert refused.status_code == 422
+    assert "grown beyond single precision" in refused.json()["message"]
+
+
 def test_baselines_grow_with_the_tokens_as_in_the_library(client):
     panel = ask(client, "regression", "baselines", QUICK_DESCENT)
     found = slr.Problem(dim=30, tokens=100, gamma=0.7, beta=1.0).baselines()

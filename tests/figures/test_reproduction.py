@@ -384,8 +384,8 @@ def test_tables_are_written_as_data(quick):
     assert len(set(header)) == len(header)
     truth, error = (header.index(name) for name in ("true KL to the limit", "true KL to the limit, stderr"))
     data = xr.open_zarr(quick / "data" / "fig1b.zarr")
-    for row, expected in zip(rows, data["kl_limit"].values, strict=True):
-        assert [float(row[truth]), float(row[error])] == pytest.approx(expected, rel=0.1)
+    for row, expected in zip(rows[:-1], data["kl_limit"].values, strict=True):  # the last is the floor
+        assert [float(row[truth]), float(row[error])] == pytest.approx(expected[:2].tolist(), rel=0.1)
     for table in (quick / "data").glob("*.csv"):
         with open(table, encoding="utf-8") as file:
             cells = [cell for row in csv.reader(file) for cell in row[1:]]

@@ -65,3 +65,13 @@ def test_refusals(spec, match):
 def test_clip_refuses(bound):
     with pytest.raises(ValueError, match="positive"):
         ll.clip(bound)
+
+
+@pytest.mark.parametrize("variance", [1.0, 1e4, 1e8, 1e12, 1e16])
+@pytest.mark.parametrize("correlation", [-1.0, 0.3, 0.9999, 1.0])
+def test_duals_of_large_variances_in_single_precision(variance, correlation):
+    """Gelu is relu far out: its dual differs from relu's by at most 0.17 at any point, so the dual by less than 0.31 sqrt(variance)."""
+    C = jnp.array([[1.0, correlation], [correlation, 1.0]], jnp.float32)[..., None] * variance
+    gelu, relu = (ll.activation(name).kernel(C)[..., 0] for name in ("gelu", "relu"))
+    size = float(np.sqrt(variance))
+    np.testing.assert_allclose(gelu / variance, relu / variance, atol=0.31 / size + 2e-6)

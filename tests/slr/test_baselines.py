@@ -9,7 +9,7 @@ import scipy.optimize
 import scipy.stats
 from scipy.special import erf, expit
 
-from limitlaw.slr import _baselines as baselines
+from limitlaw.slr import Problem, _baselines as baselines
 
 ORACLE = (1.0, 1.0, 0.0, 0.0, 0.0)
 
@@ -313,3 +313,14 @@ def test_softmax_best_of_two_tokens_with_equal_variances_is_bayes():
     best, b = baselines.softmax_best(risk)
     assert b == pytest.approx(signal, rel=1e-5)
     assert best == pytest.approx(baselines.bayes(1.0, signal, 0.0, 2), rel=1e-10)
+
+
+@pytest.mark.parametrize("tokens", [2, 5, 1000])
+def test_without_a_signal_bayes_averages(tokens):
+    """At gamma = 1 with the default signal, 0, tokens are alike: all weigh 1/L, and the risk is 1 - 1/L; nearby it is close."""
+    found = Problem(dim=10, tokens=tokens, gamma=1.0).baselines()
+    assert found["bayes_projections"] == pytest.approx(1 - 1 / tokens, rel=1e-12)
+    assert found["bayes_full"] == pytest.approx(1 - 1 / tokens, rel=1e-12)
+    near = Problem(dim=10, tokens=tokens, gamma=0.9999).baselines()
+    assert near["bayes_full"] <= near["bayes_projections"] <= near["linear"]
+    assert near["bayes_full"] == pytest.approx(1 - 1 / tokens, rel=2e-3)

@@ -13,7 +13,7 @@ const page = { views: {}, name: "", form: null, panels: new Map(), logarithmic: 
 
 async function ask(path, signal) {
   const response = await fetch(path, { signal, headers: { "x-limitlaw-tab": tab } });
-  const body = await response.json();
+  const body = await response.json().catch(() => ({ message: `the server failed (${response.status})`, field: "" }));
   if (!response.ok) throw Object.assign(new Error(body.message), { field: body.field, status: response.status });
   return body;
 }
@@ -24,14 +24,15 @@ function query(values = page.form.values) {
 
 function address() {
   const log = [...page.logarithmic].join(",");
-  const all = { view: page.name, ...page.form.values, ...(log ? { log } : {}) };
+  const all = { view: page.name, ...page.form.values, ...(log ? { log } : {}), ...(page.access ? { access: page.access } : {}) };
   return `/?${new URLSearchParams(all)}`;
 }
 
 function read() {
   const { view, log, access, ...values } = Object.fromEntries(new URLSearchParams(location.search));
+  page.access = access ?? page.access; // who is given a link needs it
   page.logarithmic = new Set((log ?? "").split(",").filter(Boolean));
-  open(view in page.views ? view : Object.keys(page.views)[0], values);
+  open(Object.hasOwn(page.views, view ?? "") ? view : Object.keys(page.views)[0], values);
 }
 
 function open(name, values) {
@@ -93,7 +94,7 @@ async function refresh(strange) {
       }
     }
     await Promise.all(panels.map((panel) => panel.drawn));
-    waiting.end("Up to date");
+    waiting.end(panels.some((panel) => panel.refused) ? "Some parts cannot be shown: see there" : "Up to date");
   } catch (error) {
     if (asking === page.asking) waiting.end(asking.signal.aborted ? "Cancelled; change a value to go on" : error.message);
     else waiting.stop();

@@ -37,6 +37,7 @@ export class Form {
     });
     slider?.element.addEventListener("input", () => {
       main.value = slider.value();
+      slider.show(main.value);
       this.update();
     });
     return whole;
@@ -54,9 +55,9 @@ export class Form {
     for (const set of this.element.children) set.hidden = !set.querySelector(".field:not([hidden])");
   }
 
-  // what differs from the defaults
+  // what differs from the defaults, of the fields that are shown
   get values() {
-    const all = [...this.fields.values()].map(({ control, main }) => [control, main.value.trim()]);
+    const all = [...this.fields.values()].filter(({ whole }) => !whole.hidden).map(({ control, main }) => [control, main.value.trim()]);
     return Object.fromEntries(all.filter(([c, v]) => v !== c.default).map(([c, v]) => [c.name, v]));
   }
 
@@ -119,7 +120,7 @@ function text(control) {
 // a slider for numbers; the text beside it is what counts
 function sliderOf(control) {
   if (!["count", "number"].includes(control.kind) || control.choices.length) return null;
-  const scale = control.logarithmic ? octaves(control) : evenly(control);
+  const scale = control.stops.length ? among(control.stops) : control.logarithmic ? octaves(control) : evenly(control);
   const element = make("input", { type: "range", min: 0, max: scale.last + (control.infinite ? 1 : 0), step: 1 });
   element.setAttribute("aria-label", `${control.label}, slider`);
   element.dataset.for = control.name;
@@ -130,6 +131,14 @@ function sliderOf(control) {
       element.value = text === "inf" ? scale.last + 1 : scale.place(Number(text));
       element.setAttribute("aria-valuetext", text);
     },
+  };
+}
+
+function among(stops) {
+  return {
+    last: stops.length - 1,
+    at: (place) => String(stops[place]),
+    place: (value) => stops.reduce((best, stop, i) => (Math.abs(Math.log(stop / value)) < Math.abs(Math.log(stops[best] / value)) ? i : best), 0),
   };
 }
 

@@ -66,6 +66,10 @@ export class Panel {
     return does;
   }
 
+  get refused() {
+    return this.answer === null && this.content.querySelector(".error") !== null;
+  }
+
   refuse(message) {
     this.answer = this.state = this.sketched = null;
     this.offer();
@@ -294,10 +298,11 @@ function axis(title, logarithmic) {
   return { title: { text: title, standoff: 8 }, ...lines, ...(logarithmic ? log : { type: "linear" }) };
 }
 
-// a tick for every power of ten, or every other one, ..., so that there are few
-function everyDecade(curves) {
+// a tick for every power of ten, or every other one, ..., so that there are few; within two of them, wherever there is room
+function decades(curves) {
   const sizes = curves.flatMap((curve) => curve.y).filter((y) => y > 0).map(Math.log10);
-  return Math.max(1, Math.ceil((Math.max(...sizes) - Math.min(...sizes)) / MOST_TICKS));
+  const span = Math.max(...sizes) - Math.min(...sizes);
+  return span < 2 ? { dtick: undefined, nticks: MOST_TICKS, exponentformat: "none" } : { dtick: Math.ceil(span / MOST_TICKS) };
 }
 
 function curveFigure(answer, logarithmic) {
@@ -306,7 +311,7 @@ function curveFigure(answer, logarithmic) {
   const xaxis = axis(answer.x, logX);
   if (logX) Object.assign(xaxis, { tickmode: "array", tickvals: answer.curves[0].x });
   const yaxis = axis(answer.y, logY);
-  if (logY) yaxis.dtick = everyDecade(answer.curves);
+  if (logY) Object.assign(yaxis, decades(answer.curves));
   return { traces, layout: { xaxis, yaxis } };
 }
 
@@ -317,7 +322,8 @@ function styleOf(curve, i) {
 
 function curveTraces(curve, i, logY) {
   const { color, dash } = styleOf(curve, i);
-  const trace = { type: "scatter", name: curve.name, x: curve.x, y: curve.y, mode: curve.mode, line: { color, dash, width: 2 }, marker: { color, size: 7 } };
+  const y = logY ? curve.y.map((value) => (value > 0 ? value : null)) : curve.y;
+  const trace = { type: "scatter", name: curve.name, x: curve.x, y, mode: curve.mode, line: { color, dash, width: 2 }, marker: { color, size: 7 } };
   if (!curve.error) return [trace];
   const twice = curve.error.map((e) => 2 * (e ?? 0));
   if (curve.mode === "markers") {
@@ -328,7 +334,7 @@ function curveTraces(curve, i, logY) {
 }
 
 function band(curve, reach, color, logY) {
-  const known = curve.y.flatMap((y, k) => (y === null ? [] : [k]));
+  const known = curve.y.flatMap((y, k) => (y === null || (logY && y <= 0) ? [] : [k]));
   const low = (k) => (logY ? Math.max(curve.y[k] - reach[k], 0.1 * curve.y[k]) : curve.y[k] - reach[k]);
   const back = [...known].reverse();
   return {
