@@ -121,7 +121,11 @@ class Layer(State):
 
     def _gram(self) -> list[list[float]]:
         if not self.gram:
-            rho = self.rho
+            rho, least = self.rho, -1 / max(self.tokens - 1, 1)
+            if rho < least:
+                raise FieldError(
+                    "rho", f"rho={rho:g}: {self.tokens} tokens cannot all differ so much; give at least {least:.4g}."
+                )
             return [[1.0 if i == j else rho for j in range(self.tokens)] for i in range(self.tokens)]
         return self._square("gram", "1 0.5; 0.5 1")
 

@@ -309,7 +309,9 @@ def _percent(share: float) -> str:
 
 
 def _fold(factor: float) -> str:
-    return f"{float(f'{factor:.3g}'):,.3g}" if factor < 1000 else f"{float(f'{factor:.2g}'):,.0f}"
+    if factor < 1000:
+        return f"{float(f'{factor:.3g}'):,.3g}"
+    return f"{float(f'{factor:.2g}'):,.0f}" if factor < 1e7 else f"{factor:.2g}"
 
 
 _CLASSES = {"bert": "Bert", "gpt2": "GPT2", "llama": "Llama", "vit": "ViT"}

@@ -8,6 +8,7 @@ from .. import _html
 from ..numerics import Estimate
 
 _MOST_ROWS = 26
+_PRECISION = 1e-6  # of the Gram matrices behind it
 
 
 def table(t: Any) -> str:
@@ -45,4 +46,8 @@ def _cells(t: Any) -> tuple[list[str], list[list[str]]]:
 
 
 def _shown(value: float, error: float) -> str:
-    return "" if np.isnan(value) else repr(Estimate(float(value), float(error)))
+    if np.isnan(value):
+        return ""
+    if error < _PRECISION * abs(value):
+        return repr(float(f"{value:.6g}"))
+    return repr(Estimate(float(value), float(error)))

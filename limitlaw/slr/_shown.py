@@ -1,17 +1,18 @@
 """Tables of text, for a terminal or a notebook."""
 
+import abc
 from collections.abc import Sequence
 from typing import Any
 
 from .. import _html
 
 
-class Shown:
+class Shown(abc.ABC):
     """What prints as a title and a table, and is the same in a notebook."""
 
+    @abc.abstractmethod
     def _table(self) -> tuple[str, list[Sequence[str]]]:
         """The title, and the rows, of which the first is the header."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         title, rows = self._table()

@@ -253,6 +253,12 @@ def test_a_stream_that_overflows_is_not_read_as_a_number(client):
     assert "grown beyond single precision" in refused.json()["message"]
 
 
+def test_tokens_cannot_all_point_apart(client):
+    refused = client.get("/api/layer/density", params={"inputs": "gaussian", "rho": "-0.5", "tokens": "4"}).json()
+    assert refused["field"] == "rho"
+    assert "give at least -0.3333" in refused["message"]
+
+
 def test_baselines_grow_with_the_tokens_as_in_the_library(client):
     panel = ask(client, "regression", "baselines", QUICK_DESCENT)
     found = slr.Problem(dim=30, tokens=100, gamma=0.7, beta=1.0).baselines()

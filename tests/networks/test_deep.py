@@ -763,3 +763,12 @@ def test_a_stream_of_which_nothing_is_left_has_rank_zero():
     assert 0.2 < dead.mean() < 0.3  # two independent signs
     assert np.isfinite(t.effective_rank).all()
     assert np.isclose(t.effective_rank[1], 1 - dead.mean(), rtol=1e-5)  # one direction is left in the others
+
+
+def test_a_table_shows_no_digits_that_are_not_there():
+    """Tokens that have become one: a cosine of 1, and no error of 1e-18 from single precision."""
+    t = ll.Network(ll.GramInputs(np.eye(4)), ll.Repeat(6, ll.Attention(heads=1))).trajectory(300, width=inf)
+    last = str(t).splitlines()[-1].split()
+    assert last[0] == "6"
+    assert "1.0" in last
+    assert max(map(len, last)) < 12
