@@ -34,21 +34,8 @@ _NUMBERS = 2**23  # random numbers behind a trajectory: about a second
 _LEAST_DRAWS, _MOST_DRAWS = 16, 1024
 _SKETCHED = 256  # draws behind a sketch, at the most: what is drawn at once
 _MOST_TOKENS = 8
-_WIDTHS = (
-    48,
-    96,
-    144,
-    192,
-    288,
-    384,
-    576,
-    768,
-    1152,
-    1536,
-    2304,
-    3072,
-    4080,
-)  # 4 and 12 heads have their shares of them
+# 4 and 12 heads have their shares of them
+_WIDTHS = (48, 96, 144, 192, 288, 384, 576, 768, 1152, 1536, 2304, 3072, 4080)
 _POINTS, _REACH = 241, 6.0
 _OWN = ("model", ("own",))
 

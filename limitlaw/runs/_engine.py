@@ -195,7 +195,7 @@ class _Processes:
         prepare_processes(*sorted(modules))
         self._workers: list[_Worker] = []
         self._compiled = store.part("compiled")
-        self._compiled.mkdir()
+        self._compiled.mkdir(exist_ok=True)
         for cores in shares(count):
             mine, theirs = context.Pipe()
             process = context.Process(
