@@ -227,13 +227,14 @@ def remarks(state: Depth, report: Report) -> Panel:
 
 
 def python(state: Depth) -> str:
-    """The code that makes the same numbers."""
+    """The code that makes the same numbers, and a picture of them."""
     net = written(state.network()) if state.model == "own" else _preset(state)
     lines = [
         HEADER,
         f"net = {net}",
         f"t = {call('net.trajectory', samples=state.draws(), width=state.width)}",
         "print(t)",
+        't.plot().savefig("depth.png")',
     ]
     if not isinf(state.width):
         lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf)}")

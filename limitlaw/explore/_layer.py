@@ -357,7 +357,7 @@ def _reporting(report: Report, total: int) -> Callable[[Any, Any], Any]:
 
 
 def python(state: Layer) -> str:
-    """The code that makes the same numbers."""
+    """The code that makes the same numbers, and the picture of the densities."""
     net, options = state.network(), _options(state)
     lines = [HEADER, f"net = {written(net)}", f"limit = {call('net.law', **options)}"]
     if finite := not isinf(state.width):
@@ -366,10 +366,16 @@ def python(state: Layer) -> str:
         many = written(Network(net.inputs, state.attention(inf)))
         lines.append(f"infinite_heads = {call(f'{many}.law', **options)}")
     first, second = ("law", "limit") if finite else ("limit", "gaussian")
+    drawn = [*["law"] * finite, "limit", *["infinite_heads"] * (not isinf(state.heads)), "gaussian"]
     lines += [
         f"gaussian = ll.laws.Gaussian(var={first}.var())",
         f"x = {_REACH} * {first}.std() * np.linspace(-1, 1, {_POINTS})",
-        f"density = {first}.pdf(x)",
+        f"densities = {{{', '.join(f'{name!r}: {name}.pdf(x)' for name in drawn)}}}",
+        "fig, ax = plt.subplots()",
+        "for name, density in densities.items():",
+        "    ax.plot(x, density, label=name)",
+        "ax.legend()",
+        'fig.savefig("layer.png")',
         f"print(ll.compare({first}, {second}))",
     ]
     if widths := _study_widths(state):

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..networks import Network, as_plain
 
-HEADER = "from math import inf\n\nimport numpy as np\n\nimport limitlaw as ll\n"
+HEADER = "from math import inf\n\nimport matplotlib.pyplot as plt\nimport numpy as np\n\nimport limitlaw as ll\n"
 _POSITIONAL = ("count", "sequence", "layers")
 
 

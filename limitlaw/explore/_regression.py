@@ -163,18 +163,23 @@ def _axes(state: Regression) -> tuple[np.ndarray, np.ndarray]:
 
 
 def python(state: Regression) -> str:
-    """The code that makes the same numbers."""
+    """The code that makes the same numbers, and the picture of the landscapes with their descents."""
     x_name, y_name = _DIAGRAMS[state.diagram]
     x, y = (values.tolist() for values in _axes(state))
     options = f"{state.steps}, start={state.start}, every={state.every}"
     lines = [
-        "import numpy as np\n\nfrom limitlaw import slr\n",
+        "import matplotlib.pyplot as plt\nimport numpy as np\n\nfrom limitlaw import slr\n",
         f"p = {call('slr.Problem', **state.settings())}",
         f"grid = np.linspace(-1, 1, {_GRID})",
         "exact = p.risk(grid[None, :], grid[:, None])",
         'mean_field = p.risk(grid[None, :], grid[:, None], method="mean-field")',
         f"run = p.descent({options})",
         f'mean_field_run = p.descent({options}, method="mean-field")',
+        "fig, axes = plt.subplots(1, 2, figsize=(9, 4))",
+        "for ax, risk, path in zip(axes, (exact, mean_field), (run, mean_field_run), strict=True):",
+        '    fig.colorbar(ax.pcolormesh(grid, grid, risk, cmap="cividis"), ax=ax)',
+        '    ax.plot(path.mu, path.nu, color="red")',
+        'fig.savefig("regression.png")',
     ]
     if state.link == "linear":
         lines.append(f"baselines = {{L: p.changed(tokens=L).baselines() for L in {_LENGTHS}}}")

@@ -236,13 +236,14 @@ def test_the_url_is_the_state(page, address, browser):
     assert page.input_value("#field-token") == "1"
 
 
-def test_copied_python_runs_and_gives_what_is_drawn(page, address, capsys):
+def test_copied_python_runs_and_gives_what_is_drawn(page, address, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it leaves a picture
     visit(page, f"{address}?width=32&tokens=2")
     page.click("#copy-python")
     playwright.expect(page.locator("#status-text")).to_have_text("Python code copied")
     names = {}
     exec(page.evaluate("navigator.clipboard.readText()"), names)
-    np.testing.assert_allclose(traces(page, "density")["width 32"]["y"], names["density"], rtol=1e-12)
+    np.testing.assert_allclose(traces(page, "density")["width 32"]["y"], names["densities"]["law"], rtol=1e-12)
 
 
 def test_figures_and_data_can_be_downloaded(page, address, tmp_path):

@@ -266,11 +266,19 @@ def test_baselines_grow_with_the_tokens_as_in_the_library(client):
         assert drawn["y"][drawn["x"].index(100)] == pytest.approx(found[drawn["name"].replace(" ", "_")], rel=1e-12)
 
 
-def executed(client, view, query, capsys):
-    names = {}
-    exec(client.get(f"/api/{view}/python", params=query).json()["code"], names)
-    capsys.readouterr()
-    return names
+@pytest.fixture
+def executed(client, capsys, tmp_path, monkeypatch):
+    """Run what is copied, in a folder of its own, where it leaves a picture."""
+    monkeypatch.chdir(tmp_path)
+
+    def execute(view, query):
+        names = {}
+        exec(client.get(f"/api/{view}/python", params=query).json()["code"], names)
+        capsys.readouterr()
+        assert (tmp_path / f"{view}.png").stat().st_size > 5000
+        return names
+
+    return execute
 
 
 @pytest.mark.filterwarnings("ignore::limitlaw.ResolutionWarning")
@@ -296,15 +304,14 @@ def executed(client, view, query, capsys):
         ),
     ],
 )
-def test_copied_python_makes_the_numbers_of_a_layer(client, query, capsys):
-    names = executed(client, "layer", query, capsys)
+def test_copied_python_makes_the_numbers_of_a_layer(client, query, executed):
+    names = executed("layer", query)
     drawn = curves(ask(client, "layer", "density", query))
-    first = drawn["limit" if query["width"] == "inf" else "finite"]
-    close(first["x"], names["x"])
-    close(first["y"], names["density"])
-    close(drawn["limit"]["y"], names["limit"].pdf(names["x"]))
-    if "heads" in drawn:
-        close(drawn["heads"]["y"], names["infinite_heads"].pdf(names["x"]))
+    roles = {"finite": "law", "limit": "limit", "heads": "infinite_heads", "gaussian": "gaussian"}
+    assert set(names["densities"]) == {roles[role] for role in drawn}
+    for role, curve in drawn.items():
+        close(curve["x"], names["x"])
+        close(curve["y"], names["densities"][roles[role]])
     score = next(iter(ask(client, "layer", "scores", query)["curves"]))
     close(score["y"], names["score"].pdf(np.array(score["x"])))
     if "study" in names:
@@ -313,8 +320,8 @@ def test_copied_python_makes_the_numbers_of_a_layer(client, query, capsys):
         close(shown["y"], [known[n] for n in shown["x"]])
 
 
-def test_copied_python_makes_the_numbers_along_depth(client, capsys):
-    names = executed(client, "depth", SHALLOW, capsys)
+def test_copied_python_makes_the_numbers_along_depth(client, executed):
+    names = executed("depth", SHALLOW)
     close(curves(ask(client, "depth", "kurtosis", SHALLOW))["finite"]["y"], names["t"].summary()["kurtosis"][0])
     law = curves(ask(client, "depth", "law", SHALLOW))["finite"]
     close(law["y"], names["law"].pdf(np.array(law["x"])))
@@ -329,9 +336,9 @@ def test_copied_python_makes_the_network_of_a_known_model(client, model):
     assert repr(names["net"]) == repr(state.network())
 
 
-def test_copied_python_makes_the_numbers_of_a_regression(client, capsys):
+def test_copied_python_makes_the_numbers_of_a_regression(client, executed):
     query = {**QUICK_DESCENT, "link": "quadratic", "gamma": "0.6180339"}
-    names = executed(client, "regression", query, capsys)
+    names = executed("regression", query)
     exact, mean_field = ask(client, "regression", "landscape", query)["maps"]
     close(exact["z"], names["exact"])
     close(mean_field["z"], names["mean_field"])
