@@ -119,6 +119,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _described(flags: Mapping[str, Any]) -> dict[str, Any]:
+    if flags.get("mask", "none") not in ("causal", "none"):
+        raise ValueError(f"--mask {flags['mask']!r}: use causal or none; a TOML file can have a matrix.")
     layer = {name: _parsed(name, value) for name, value in flags.items() if name in _LAYER and value != "none"}
     if "gram" in flags:
         for name in ("tokens", "activation"):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import _arguments
+
 if TYPE_CHECKING:
     from .slr import Problem
 
@@ -100,6 +102,12 @@ def descent(
     problem = _problem(dim, tokens, log_tokens, gamma, beta, noise, link, signal)
     if plot is not None:
         check_picture(plot)
+    _arguments.one_of("--start", start, ("uniform", "manifold", "informed"))
+    if start != "informed" and not (mu is None and nu is None):
+        raise ValueError(f"--mu or --nu with --start {start}: they belong to an informed one; use --start informed.")
+    for name, value in (("--steps", steps), ("--samples", samples)):
+        if value is not None:
+            _arguments.positive_integer(name, value)
     beginning = problem.start(start, mu=mu, nu=nu, seed=seed)
     every = max(k for k in range(1, max(steps // _SHOWN_STEPS, 1) + 1) if steps % k == 0) if steps > 0 else 1
     runs = {"exact": problem.descent(steps, step_size, beginning, every=every)}
@@ -144,6 +152,8 @@ def phase(
     from ._question import check_picture
 
     problem = _problem(dim, tokens, log_tokens, gamma, beta, 0.0, link, signal)
+    over = over.replace(" ", "")
+    _arguments.one_of("--over", over, ("alpha,gamma", "alpha,beta", "mu,beta"))
     if plot is not None:
         check_picture(plot)
     found: dict[str, Any] = {"phase": problem.phase(mu), "alpha": problem.alpha, "thresholds": problem.thresholds()}
@@ -157,8 +167,7 @@ def phase(
     lines = [f"{'phase':<34}{found['phase']}", f"{'alpha = log L / d':<34}{problem.alpha:.6g}"]
     lines += [f"{words[name]:<34}{value:.6g}" for name, value in found["thresholds"].items()]
     if plot is not None:
-        x, _, y = over.partition(",")
-        diagram = problem.phase_diagram(x.strip(), y.strip())
+        diagram = problem.phase_diagram(*over.split(","))
         _draw(plot, diagram.plot, legend=False)
     _tell(found, lines, as_json)
 

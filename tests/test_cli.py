@@ -189,10 +189,13 @@ def test_regression_phase_and_baselines(tmp_path):
     [
         (["risk", "--gamma", "2"], "gamma=2.0: must lie in (0, 1]"),
         (["risk", "--mu", "0.9", "--eta", "0.9"], "no four unit vectors"),
-        (["descent", "--steps", "0"], "steps=0"),
+        (["descent", "--steps", "0"], "--steps=0"),
+        (["descent", "--samples", "0", "--steps", "1000000"], "--samples=0"),
+        (["descent", "--start", "foo"], "--start='foo'"),
+        (["descent", "--mu", "0.3"], "use --start informed"),
+        (["phase", "--over", "foo,bar"], "--over='foo,bar'"),
         (["descent", "--plot", "x.gif"], "--plot x.gif"),
         (["phase", "--beta", "0"], "beta=0"),
-        (["phase", "--over", "a,b", "--plot", "x.png"], "diagrams are drawn over"),
         (["baselines", "--tokens", "0"], "tokens=0"),
     ],
 )
