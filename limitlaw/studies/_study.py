@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -136,6 +137,28 @@ class Study:
         if count > _MOST_TASKS:
             raise ValueError(f"axes and trials make {count} points, more than {_MOST_TASKS}; make them fewer.")
         _ = self.points
+
+    def plot(self, measure: str | None = None, *, folder: str | Path | None = None) -> Any:
+        """Compute the study, and draw a measure of it (the first unless given): a matplotlib figure.
+
+        Results are kept in `folder`, where what is there is not computed again; without one they are gone with the picture.
+
+        !!! Example
+
+            >>> import limitlaw as ll
+            >>> from limitlaw.studies import Study
+            >>> net = ll.Network(ll.Inputs(tokens=2), ll.Attention())
+            >>> figure = Study(net, axes={"width": [16, 64]}, measure=["variance"], samples=2**12).plot()
+            >>> figure.axes[0].get_xlabel()
+            'width'
+        """
+        from ._sweep import Sweep
+
+        _arguments.one_of("measure", self.measure[0] if measure is None else measure, self.measure)
+        with tempfile.TemporaryDirectory() as own:
+            sweep = Sweep(self, Path(own, "sweep") if folder is None else folder)
+            sweep.run()
+            return sweep.plot(measure)
 
     def _repr_html_(self) -> str:
         rows = [(name, ", ".join(map(str, values))) for name, values in self.axes.items()]

@@ -438,3 +438,15 @@ def test_more_than_the_machine_has_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"samples=.*one task takes about"):
         Sweep(small(samples=2**40), tmp_path / "out").run()
     assert not (tmp_path / "out").exists()
+
+
+def test_a_study_draws_what_its_sweep_has(tmp_path):
+    """With a folder the results stay there; the picture is that of the sweep, point by point."""
+    net = ll.Network(ll.Inputs(tokens=2), ll.Attention())
+    study = Study(net, axes={"width": [16, 64, 256]}, measure=["variance", "kurtosis"], samples=2**12)
+    drawn = study.plot("kurtosis", folder=tmp_path / "sweep")
+    data = Sweep.open(tmp_path / "sweep").dataset()
+    (line,) = [line for line in drawn.axes[0].get_lines() if len(line.get_xdata()) == 3][:1]
+    np.testing.assert_allclose(line.get_ydata(), data["kurtosis"].mean("trial"))
+    with pytest.raises(ValueError, match="measure='entropy'"):
+        study.plot("entropy")
