@@ -253,6 +253,25 @@ def test_a_stream_that_overflows_is_not_read_as_a_number(client):
     assert "grown beyond single precision" in refused.json()["message"]
 
 
+def test_scores_that_tend_to_a_constant_have_a_law_at_finite_width(client):
+    panel = ask(client, "layer", "scores", {"scale": "linear", "width": "32"})
+    assert set(curves(panel)) == {"finite", "gaussian"}
+    assert "tend to a constant" in panel["notes"][0]
+    law = ll.Network(ll.Inputs(4), ll.Attention(scale="linear")).law(
+        width=32, observe="scores", token=0, key=0, samples=2**15
+    )
+    finite = curves(panel)["finite"]
+    close(finite["y"], law.pdf(np.array(finite["x"])))
+
+
+def test_a_token_of_one_port_is_no_cookie_of_another():
+    with TestClient(create_app("secret"), base_url="http://box:8001") as client:
+        assert client.get("/api/views", params={"access": "secret"}).status_code == 200
+        assert client.get("/api/views").status_code == 200
+        other = client.get("http://box:8002/api/views", headers={"cookie": "access-8001=secret"})
+        assert other.status_code == 403
+
+
 def test_tokens_cannot_all_point_apart(client):
     refused = client.get("/api/layer/density", params={"inputs": "gaussian", "rho": "-0.5", "tokens": "4"}).json()
     assert refused["field"] == "rho"

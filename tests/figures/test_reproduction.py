@@ -242,7 +242,9 @@ def test_a_finished_run_is_not_repeated(finished):
     changed = {path.name for path, stamp in after.items() if before.get(path) != stamp}
     assert changed <= {"report.html", "lock"}
     assert done.stdout.count("was done before") == len(FIGURES)
-    assert f"none of its {results_in(finished)} results" in (finished / "report.html").read_text()
+    page = (finished / "report.html").read_text()
+    assert f"none of its {results_in(finished)} results" in page
+    assert re.search(r"<td>all</td><td>276 core-hours</td><td>[0-9.]+ core-seconds</td>", page)  # not this run's second
 
 
 def test_a_picture_that_was_spoilt_is_drawn_again(finished):
@@ -301,7 +303,11 @@ def test_killed_and_resumed_is_the_same_to_the_bit(tmp_path, kills):
     assert contents(broken) == contents(whole)
     assert len(contents(whole)) > 20
     every = results_in(broken)
-    assert f"computed {every - len(kept)} of its {every} results" in (broken / "report.html").read_text()
+    page = (broken / "report.html").read_text()
+    assert f"computed {every - len(kept)} of its {every} results" in page
+    assert page.count("Reproducibility card:") == 1  # of the paper whose figure is shown
+    for needed in ("figures 1 and 2b (here: fig1b)", "limitlaw reproduce, with fewer samples"):
+        assert needed in page
 
 
 def test_an_interrupt_says_that_work_is_kept(tmp_path):
