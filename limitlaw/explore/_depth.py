@@ -1,7 +1,8 @@
 """The view of a deep network at initialisation: what happens to variance, tails, tokens and attention along its depth."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import Any
@@ -21,7 +22,6 @@ from ..networks import (
     Residual,
     RMSNorm,
     Trajectory,
-    block_size,
     numbers_of_a_draw,
 )
 from ._jobs import Report
@@ -33,7 +33,6 @@ _MODELS = ("gpt2", "bert", "llama", "vit")
 _NUMBERS = 2**23  # random numbers behind a trajectory: about a second
 _LEAST_DRAWS, _MOST_DRAWS = 16, 1024
 _SKETCHED = 256  # draws behind a sketch, at the most: what is drawn at once
-_MOST_TOKENS = 8
 # 4 and 12 heads have their shares of them
 _WIDTHS = (48, 96, 144, 192, 288, 384, 576, 768, 1152, 1536, 2304, 3072, 4080)
 _POINTS, _REACH = 241, 6.0
@@ -49,7 +48,7 @@ class Depth(State):
     width: int | float = control(
         192, "Width n", "count", low=2, high=4096, infinite=True, stops=_WIDTHS, group="Network"
     )
-    tokens: int = control(4, "Tokens", "count", low=2, high=_MOST_TOKENS, group="Network")
+    tokens: int = control(4, "Tokens", "count", low=2, high=8, group="Network")
     heads: int = control(4, "Heads", "count", low=1, high=64, logarithmic=True, group="Block", only=_OWN)
     norm: str = control("pre", "Norm", "choice", choices=("pre", "post", "none"), group="Block", only=_OWN)
     kind: str = control(
@@ -89,22 +88,18 @@ class Depth(State):
             width = None if isinf(self.width) else int(self.width)
             return from_config(subject.config, subject.tokens, width=width, depth=self.depth)
         mask = None if self.mask == "none" else self.mask
-        return Network(GaussianInputs(self._gram()), Repeat(self.depth, *self._block(mask)))
-
-    def widened(self) -> Network:
-        """An own network, with further tokens that its own do not see and that change nothing for them: one program serves every number of tokens, and every mask."""
-        own, gram, seen = slice(self.tokens), np.eye(_MOST_TOKENS), np.eye(_MOST_TOKENS, dtype=bool)
-        gram[own, own] = self._gram()
-        seen[own, own] = np.tri(self.tokens, dtype=bool) if self.mask == "causal" else True
-        return Network(GaussianInputs(gram), Repeat(self.depth, *self._block(seen)))
-
-    def _gram(self) -> np.ndarray:
-        return np.full((self.tokens, self.tokens), self.rho) + (1 - self.rho) * np.eye(self.tokens)
+        gram = np.full((self.tokens, self.tokens), self.rho) + (1 - self.rho) * np.eye(self.tokens)
+        return Network(GaussianInputs(gram), Repeat(self.depth, *self._block(mask)))
 
     @property
     def kind_of_network(self) -> tuple[Any, ...]:
         """What programs depend on."""
         return self.model, self.tokens, self.heads, self.norm, self.kind, self.mlp, self.mask
+
+    @property
+    def widths(self) -> dict[str, int | float]:
+        """The width in question, and the infinite one, by role."""
+        return {"finite": self.width, **({} if isinf(self.width) else {"limit": inf})}
 
     @property
     def seen_block(self) -> int:
@@ -116,7 +111,7 @@ class Depth(State):
         """A known model, and its tokens."""
         return Subject.of(self.model, str(self.tokens), 0)
 
-    def _block(self, mask: Any) -> list[Any]:
+    def _block(self, mask: str | None) -> list[Any]:
         norm = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}[self.kind]
         attention = Attention(self.heads, head_dim="split", mask=mask, query_std=self.query_std)
         branches = [attention, *([] if self.mlp == "none" else [MLP(self.mlp)])]
@@ -138,7 +133,7 @@ class Depth(State):
 _compiled: set[tuple[Any, ...]] = set()  # what kinds of networks have been drawn here
 
 
-@functools.lru_cache(4)
+@functools.lru_cache(2)  # a finite and the infinite width
 def _trajectory(state: Depth, width: int | float) -> Trajectory:
     drawn = state.network().trajectory(state.draws(), width=width)
     _compiled.add(state.kind_of_network)
@@ -150,11 +145,13 @@ def _drawn(state: Depth) -> Trajectory:
     return _trajectory(replace(state, block=0), state.width)
 
 
-@functools.lru_cache(4)
-def _sketched(state: Depth, width: int | float) -> Trajectory:
-    """Fewer draws, from a program that is there for every number of tokens once it is there for one."""
-    samples = min(_SKETCHED, state.draws())
-    return state.widened().trajectory(samples, width=width).first(state.tokens)
+@functools.lru_cache(1)
+def _sketched(state: Depth) -> dict[str, Trajectory]:
+    """The first of the draws, without their programs; at both widths at once, because each may wait for a loop to be compiled."""
+    net, widths = state.network(), state.widths
+    draw = functools.partial(net.trajectory, min(_SKETCHED, state.draws()), jit=False)
+    with ThreadPoolExecutor(len(widths)) as pool:
+        return dict(zip(widths, pool.map(lambda width: draw(width=width), widths.values()), strict=True))
 
 
 @dataclass(frozen=True)
@@ -165,27 +162,24 @@ class Along:
     label: str
 
     def __call__(self, state: Depth, report: Report) -> Panel:
-        return self._drawn(state, report, _trajectory)
+        runs = {}
+        for role, width in state.widths.items():
+            report(len(runs) / len(state.widths))
+            runs[role] = _trajectory(replace(state, block=0), width)
+        return self._shown(state, runs)
 
     def sketch(self, state: Depth, report: Report) -> Panel | None:
-        """Of an own block that would have to be compiled; none where the widened one would, too, because it is so deep that fewer are drawn at once."""
-        if state.model != "own" or state.kind_of_network in _compiled:
+        """Of a network that would have to be compiled."""
+        if state.kind_of_network in _compiled:
             return None
-        if block_size(state.widened(), state.width, most=_SKETCHED) < _SKETCHED:
-            return None
-        return self._drawn(state, report, _sketched)
+        return self._shown(state, _sketched(replace(state, block=0)), "First draws; more follow. ")
 
-    def _drawn(self, state: Depth, report: Report, draw: Callable[[Depth, int | float], Trajectory]) -> Panel:
-        runs, anywhere = {}, replace(state, block=0)
-        for role, width in {"finite": state.width, **({} if isinf(state.width) else {"limit": inf})}.items():
-            report(0.5 * len(runs))
-            runs[role] = draw(anywhere, width)
+    def _shown(self, state: Depth, runs: Mapping[str, Trajectory], first: str = "") -> Panel:
         curves = []
         for role, run in runs.items():
             value, error = run.summary()[self.observable]
             name = _width_in_words(state, run.width)
             curves.append(curve(name, range(run.blocks + 1), value, role=role, error=error))
-        first = "First draws; more follow. " if draw is _sketched else ""
         notes = [f"{first}Bands are two standard errors of {runs['finite'].samples} networks."]
         return figure("block", self.label, curves, click=("block",), marker="block", notes=notes)
 

@@ -157,9 +157,13 @@ class Network(Described):
         *,
         width: int | float | None = None,
         seed: int = 0,
+        jit: bool = True,
         max_memory: int = DEFAULT_MEMORY,
     ) -> Trajectory:
         """Independent draws of the network, observed after the input and after every block: variance, kurtosis, cosines, effective rank, attention entropy.
+
+        A new kind of network is compiled first, for seconds. With `jit=False` the same draws, up to rounding, are computed without: a few hundred of
+        them are there in a fraction of that time, many take longer.
 
         !!! Example
 
@@ -173,7 +177,8 @@ class Network(Described):
         if samples < 2:
             raise ValueError(f"samples={samples}: a standard error takes at least two draws.")
         max_memory = int(_arguments.positive_integer("max_memory", max_memory))
-        return trajectory(self, samples, self.checked_width(width), _arguments.seed(seed), max_memory)
+        width, seed = self.checked_width(width), _arguments.seed(seed)
+        return trajectory(self, samples, width, seed, max_memory, jit)
 
     def law(
         self,

@@ -169,7 +169,7 @@ def _existing_axes(root: Float[Array, "s r *draws"], width: Float[Array, ""]) ->
     """
     used = jnp.any(root != 0, axis=0)
     if root.shape[1] > root.shape[0]:
-        used = used.at[0].set(True)
+        used = jnp.concatenate([jnp.ones_like(used[:1]), used[1:]])
     free = (~used).astype(width.dtype)
     sums = jnp.tensordot(jnp.tril(jnp.ones((len(free), len(free)), free.dtype)), free, axes=1, precision="highest")
     return jnp.where(used | (sums <= width - jnp.sum(used, axis=0).astype(width.dtype)), 1.0, 0.0)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.special import ndtr, ndtri
 
 from .. import _arguments, laws
-from ..numerics import Block, bytes_in_words, calls_lapack, draw_blocks, random
+from ..numerics import Block, bytes_in_words, calls_lapack, draw_blocks, interpreted, random
 from ._attention import Attention
 from ._described import Layout
 from ._gram import Scope, at_width, block_size, branch_of, gram, joined, memory, needs_mean, settled
@@ -179,25 +179,6 @@ class Trajectory:
         if variances.std() <= 1e-6 * variances.mean():
             return laws.Gaussian(var=variances.mean(), name=f"after block {block}")
         return laws.ScaleMixture(variances, name=f"after block {block}")
-
-    def first(self, tokens: int) -> "Trajectory":
-        """The same draws, seen through the first so many tokens.
-
-        !!! Example
-
-            >>> import numpy as np, limitlaw as ll
-            >>> t = ll.Network(ll.GramInputs(np.eye(3)), ll.Repeat(2, ll.Attention(mask="causal"))).trajectory(100, width=16)
-            >>> t.first(2).gram.shape, bool(np.all(t.first(2).variance == t.variance[:, :2]))
-            ((100, 3, 2, 2), True)
-        """
-        if _arguments.positive_integer("tokens", tokens) > self.tokens:
-            raise ValueError(f"tokens={tokens}: there are {self.tokens}; ask for no more of them.")
-        return replace(
-            self,
-            gram=self.gram[:, :, :tokens, :tokens],
-            entropies=tuple(entropy[..., :tokens] for entropy in self.entropies),
-            keys_in_sight=tuple(keys[:tokens] for keys in self.keys_in_sight),
-        )
 
     def plot(self, *observables: str) -> Any:
         """A matplotlib figure with a panel for each observable (all of them by default), against depth, with error bars."""
@@ -367,8 +348,8 @@ def _watched_attentions(layer: Any) -> list[Attention]:
     return [attention for inner in layer.inner for attention in _watched_attentions(inner)] * layer.times
 
 
-def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory: int) -> Trajectory:
-    """Draws of a network along its depth, by the Gram reading."""
+def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory: int, jit: bool) -> Trajectory:
+    """Draws of a network along its depth, by the Gram reading; compiled or interpreted."""
     stages = _stages(net.layers, net.layout)
     tokens, blocks = net.tokens, blocks_of(net)
     size = block_size(net, width, most=_DRAWS_AT_ONCE)
@@ -405,7 +386,7 @@ def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory
         (blocks + 1) * tokens**2,
     )
     block = Block(
-        draw,
+        draw if jit else functools.partial(_draw_interpreted, draw),
         size,
         memory(net, width, size) + 4 * size * numbers,
         alone=calls_lapack(net.tokens),
@@ -462,6 +443,19 @@ def _draw(
             for entropy in entropies:
                 yield entropy_at, entropy
                 entropy_at += entropy.shape[1]
+
+
+def _draw_interpreted(
+    draw: Callable[[PRNGKeyArray], Iterator[tuple[int, Array]]], key: PRNGKeyArray
+) -> Iterator[tuple[int, Array]]:
+    columns: list[int] = []
+
+    def parts(key: PRNGKeyArray) -> list[Array]:
+        firsts, parts = zip(*draw(key), strict=True)
+        columns.extend(firsts)
+        return list(parts)
+
+    yield from zip(columns, interpreted(parts)(key), strict=True)
 
 
 @functools.partial(jax.jit, static_argnums=3)

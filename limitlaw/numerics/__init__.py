@@ -23,6 +23,7 @@ from ._expectation import (
     gaussian_axis as gaussian_axis,
     gaussian_expectation as gaussian_expectation,
 )
+from ._interpreted import interpreted as interpreted
 from ._jackknife import jackknife as jackknife, left_out as left_out
 from ._kernel_density import (
     kernel_density as kernel_density,

@@ -145,10 +145,10 @@ def _bytes_a_draw(block: Block, key: PRNGKeyArray) -> int:
     return int(np.prod(shape.shape[1:], dtype=np.int64)) * shape.dtype.itemsize
 
 
-def _fill_columns(rows: np.ndarray, parts: Iterator[tuple[int, jax.Array]]) -> None:
+def _fill_columns(rows: np.ndarray, parts: Iterator[tuple[int, jax.Array | np.ndarray]]) -> None:
     """Parts, each with its first column, into the rows that are wanted, on a thread of its own: what a device has made is copied while it goes on."""
 
-    def put(first: int, part: jax.Array) -> None:
+    def put(first: int, part: jax.Array | np.ndarray) -> None:
         rows[:, first : first + part.shape[1]] = np.asarray(part)[: len(rows)]
 
     with ThreadPoolExecutor(1) as beside:
