@@ -143,14 +143,14 @@ def rows():
                 yield "memory beyond jax, layers, second start, MB", memory.most, 150
                 took = seconds_to_sketch_and_all(client, memory, "depth/variance", {})
                 yield "depth, first network of all: its sketch, s", took[0], 1.5
-                yield "depth, first network of all: all, compiled, s", took[1], None
+                yield "depth, first network of all: all, s", took[1], None
                 took = [seconds(client, memory, "depth/variance", query) for query in DEEP]
                 yield f"depth, new values, slowest of {len(took)}, s", max(took), 1.5
                 for query in DEEP_OF_ANOTHER_KIND:
                     (what,) = query.items()
                     took = seconds_to_sketch_and_all(client, memory, "depth/variance", query)
                     yield f"depth, another kind of network, {' '.join(what)}: its sketch, s", took[0], 1.5
-                    yield f"depth, another kind of network, {' '.join(what)}: all, compiled, s", took[1], None
+                    yield f"depth, another kind of network, {' '.join(what)}: all, s", took[1], None
             yield "memory beyond jax, layers and depth, most after any answer, MB", memory.most, 150
 
 

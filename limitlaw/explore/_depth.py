@@ -1,8 +1,6 @@
 """The view of a deep network at initialisation: what happens to variance, tails, tokens and attention along its depth."""
 
 import functools
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import Any
@@ -30,9 +28,11 @@ from ._python import HEADER, call, written
 from ._state import FieldError, State, control
 
 _MODELS = ("gpt2", "bert", "llama", "vit")
-_NUMBERS = 2**23  # random numbers behind a trajectory: about a second
-_LEAST_DRAWS, _MOST_DRAWS = 16, 1024
-_SKETCHED = 256  # draws behind a sketch, at the most: what is drawn at once
+_AT_ONCE = 256  # networks in a batch; one is a sketch
+_MOST_BATCHES = 4
+_NUMBERS = 2**27  # random numbers that are drawn in about a second
+_HEADS = 270  # of a batch, that are computed in as long
+_BLOCK = 10  # heads that the rest of a block is worth
 # 4 and 12 heads have their shares of them
 _WIDTHS = (48, 96, 144, 192, 288, 384, 576, 768, 1152, 1536, 2304, 3072, 4080)
 _POINTS, _REACH = 241, 6.0
@@ -92,16 +92,6 @@ class Depth(State):
         return Network(GaussianInputs(gram), Repeat(self.depth, *self._block(mask)))
 
     @property
-    def kind_of_network(self) -> tuple[Any, ...]:
-        """What programs depend on."""
-        return self.model, self.tokens, self.heads, self.norm, self.kind, self.mlp, self.mask
-
-    @property
-    def widths(self) -> dict[str, int | float]:
-        """The width in question, and the infinite one, by role."""
-        return {"finite": self.width, **({} if isinf(self.width) else {"limit": inf})}
-
-    @property
     def seen_block(self) -> int:
         """The block whose law is shown."""
         return self.depth if isinstance(self.block, str) else min(self.block, self.depth)
@@ -121,37 +111,27 @@ class Depth(State):
         return [layer for branch in branches for layer in (Residual(branch, skip=self.skip), *after)]
 
     def draws(self) -> int:
-        """How many networks an answer has time to draw."""
-        affordable = int(_NUMBERS / numbers_of_a_draw(self.network(), self.width))
-        if affordable < _LEAST_DRAWS:
+        """How many networks an answer has time to draw, in whole batches."""
+        net = self.network()
+        affordable = _NUMBERS / (_AT_ONCE * numbers_of_a_draw(net, self.width))
+        if affordable < 1:
             raise FieldError(
                 "width", f"width={self.width} at depth={self.depth}: takes too long here; make one of them smaller."
             )
-        return min(_MOST_DRAWS, affordable)
-
-
-_compiled: set[tuple[Any, ...]] = set()  # what kinds of networks have been drawn here
+        layers = (layer_and_count for top in net.layers for layer_and_count in top.walk())
+        heads = sum(count * (_BLOCK + layer.heads) for layer, count in layers if isinstance(layer, Attention))
+        return _AT_ONCE * int(min(affordable, max(_HEADS / heads, 1), _MOST_BATCHES))
 
 
 @functools.lru_cache(2)  # a finite and the infinite width
-def _trajectory(state: Depth, width: int | float) -> Trajectory:
-    drawn = state.network().trajectory(state.draws(), width=width)
-    _compiled.add(state.kind_of_network)
-    return drawn
+def _trajectory(state: Depth, width: int | float, samples: int) -> Trajectory:
+    """Nothing is compiled but long loops: few draws are wanted of networks that are always others."""
+    return state.network().trajectory(samples, width=width, jit=False)
 
 
 def _drawn(state: Depth) -> Trajectory:
     """At the width in question; looking at another block draws nothing again."""
-    return _trajectory(replace(state, block=0), state.width)
-
-
-@functools.lru_cache(1)
-def _sketched(state: Depth) -> dict[str, Trajectory]:
-    """The first of the draws, without their programs; at both widths at once, because each may wait for a loop to be compiled."""
-    net, widths = state.network(), state.widths
-    draw = functools.partial(net.trajectory, min(_SKETCHED, state.draws()), jit=False)
-    with ThreadPoolExecutor(len(widths)) as pool:
-        return dict(zip(widths, pool.map(lambda width: draw(width=width), widths.values()), strict=True))
+    return _trajectory(replace(state, block=0), state.width, state.draws())
 
 
 @dataclass(frozen=True)
@@ -162,25 +142,21 @@ class Along:
     label: str
 
     def __call__(self, state: Depth, report: Report) -> Panel:
-        runs = {}
-        for role, width in state.widths.items():
-            report(len(runs) / len(state.widths))
-            runs[role] = _trajectory(replace(state, block=0), width)
-        return self._shown(state, runs)
+        return self._shown(state, report, state.draws())
 
     def sketch(self, state: Depth, report: Report) -> Panel | None:
-        """Of a network that would have to be compiled."""
-        if state.kind_of_network in _compiled:
-            return None
-        return self._shown(state, _sketched(replace(state, block=0)), "First draws; more follow. ")
+        """The first of the draws, where there will be more."""
+        return None if state.draws() <= _AT_ONCE else self._shown(state, report, _AT_ONCE)
 
-    def _shown(self, state: Depth, runs: Mapping[str, Trajectory], first: str = "") -> Panel:
+    def _shown(self, state: Depth, report: Report, samples: int) -> Panel:
         curves = []
-        for role, run in runs.items():
+        for role, width in {"finite": state.width, **({} if isinf(state.width) else {"limit": inf})}.items():
+            report(0.5 * len(curves))
+            run = _trajectory(replace(state, block=0), width, samples)
             value, error = run.summary()[self.observable]
-            name = _width_in_words(state, run.width)
+            name = _width_in_words(state, width)
             curves.append(curve(name, range(run.blocks + 1), value, role=role, error=error))
-        notes = [f"{first}Bands are two standard errors of {runs['finite'].samples} networks."]
+        notes = [f"Bands are two standard errors of {samples} networks."]
         return figure("block", self.label, curves, click=("block",), marker="block", notes=notes)
 
 
@@ -226,12 +202,12 @@ def python(state: Depth) -> str:
     lines = [
         HEADER,
         f"net = {net}",
-        f"t = {call('net.trajectory', samples=state.draws(), width=state.width)}",
+        f"t = {call('net.trajectory', samples=state.draws(), width=state.width, jit=False)}",
         "print(t)",
         't.plot().savefig("depth.png")',
     ]
     if not isinf(state.width):
-        lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf)}")
+        lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf, jit=False)}")
     lines.append(f"law = t.law({state.seen_block}, -1)")
     return "\n".join(lines) + "\n"
 

@@ -3,30 +3,34 @@
 import ctypes
 import gc
 import os
+import re
 import threading
 from pathlib import Path
 
 import jax
 
-_ROOM = 142 * 10**6  # bytes beyond a start at which jax has computed nothing yet; 150 MB beyond one at which it has
+_ROOM = (
+    95 * 10**6
+)  # bytes beyond a start at which jax has computed nothing yet; with the parts of its library that it reads later, below 150 MB in all
 _CROWDED = 0.5  # of the room, above which one view makes room for another
 _MOST_ARENAS = -8  # as glibc's mallopt knows it
 
 
-def resident() -> int:
-    """Bytes of memory that this process occupies; 0 where the system does not tell.
+def occupied() -> int:
+    """Bytes of memory that are this process' own, unlike libraries, which it shares and of which it may read more any time; 0 where the system does not tell.
 
     !!! Example
 
-        >>> from limitlaw.explore._memory import resident
-        >>> resident() >= 0
+        >>> from limitlaw.explore._memory import occupied
+        >>> occupied() >= 0
         True
     """
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
         return 0
-    return 1024 * int(status.split("VmRSS:")[1].split()[0])
+    own = re.search(r"RssAnon:\s+(\d+) kB", status)
+    return 1024 * int(own[1]) if own else 0
 
 
 def few_arenas() -> None:
@@ -44,7 +48,7 @@ class Room:
 
     def __init__(self, room: int = _ROOM) -> None:
         gc.freeze()  # what is there by now stays, and need not be looked through after every answer
-        self._usual = self._most = resident() + room
+        self._usual = self._most = occupied() + room
         self._crowded = self._usual - (1 - _CROWDED) * room
         self._dropped = False
         self._view = ""
@@ -53,7 +57,7 @@ class Room:
     def enter(self, view: str) -> None:
         """Before an answer: the programs of another view go, unless they are few; this one has none of them in common."""
         with self._lock:
-            if view != self._view and resident() > self._crowded:
+            if view != self._view and occupied() > self._crowded:
                 jax.clear_caches()
                 _return_unused()
             self._view = view
@@ -63,9 +67,9 @@ class Room:
         with self._lock:
             _return_unused()
             if self._dropped:
-                self._most = max(self._most, resident())
+                self._most = max(self._most, occupied())
                 self._dropped = False
-            elif resident() > self._most:
+            elif occupied() > self._most:
                 jax.clear_caches()
                 _return_unused()
                 self._most, self._dropped = self._usual, True

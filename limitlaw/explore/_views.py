@@ -90,6 +90,7 @@ VIEWS: Mapping[str, View] = {
             "remarks": Part("What stands out", _depth.remarks),
         },
         _depth.python,
+        compiles=False,
     ),
     "regression": View(
         "Single location",

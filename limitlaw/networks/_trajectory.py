@@ -20,6 +20,7 @@ from ._gram import Scope, at_width, block_size, branch_of, gram, joined, memory,
 from ._layers import Only, Readout, Repeat, Residual
 from ._state import Context, Tokens
 
+_Draw = Callable[[PRNGKeyArray], Iterator[tuple[int, Any]]]  # parts of a block of draws, each with its first column
 _BATCHES = 50  # behind the standard error of a kurtosis
 _OBSERVABLES = ("variance", "kurtosis", "cosine", "effective_rank", "entropy", "quantile_ratio")
 _BISECTIONS = 60
@@ -386,10 +387,10 @@ def trajectory(net: Any, samples: int, width: int | float, seed: int, max_memory
         (blocks + 1) * tokens**2,
     )
     block = Block(
-        draw if jit else functools.partial(_draw_interpreted, draw),
+        draw if jit else _without_compiler(draw),
         size,
         memory(net, width, size) + 4 * size * numbers,
-        alone=calls_lapack(net.tokens),
+        alone=calls_lapack(net.tokens) or not jit,
         columns=numbers,
     )
     flat = draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory)
@@ -445,17 +446,20 @@ def _draw(
                 entropy_at += entropy.shape[1]
 
 
-def _draw_interpreted(
-    draw: Callable[[PRNGKeyArray], Iterator[tuple[int, Array]]], key: PRNGKeyArray
-) -> Iterator[tuple[int, Array]]:
+def _without_compiler(draw: _Draw) -> _Draw:
+    """The same block of draws, interpreted whole."""
     columns: list[int] = []
 
-    def parts(key: PRNGKeyArray) -> list[Array]:
-        firsts, parts = zip(*draw(key), strict=True)
-        columns.extend(firsts)
-        return list(parts)
+    @interpreted
+    def parts(key: PRNGKeyArray) -> tuple[Array, ...]:
+        columns[:], parts = zip(*draw(key), strict=True)
+        return parts
 
-    yield from zip(columns, interpreted(parts)(key), strict=True)
+    def run(key: PRNGKeyArray) -> Iterator[tuple[int, Array]]:
+        made = parts(key)
+        return zip(columns, made, strict=True)
+
+    return run
 
 
 @functools.partial(jax.jit, static_argnums=3)

@@ -22,7 +22,7 @@ Operation = Callable[..., Any]
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of the same arguments, run by NumPy in place of a compiled program.
+    """The same function of the same arrays, run by NumPy in place of a compiled program; traced once for every kind of arrays.
 
     !!! Example
 
@@ -32,15 +32,21 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
         [1.0, 2.0, 3.0]
     """
 
+    programs: dict[Any, tuple[_Program, list[Any], Any]] = {}
+
     @functools.wraps(function)
     def run(*arguments: Any) -> Any:
-        traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        values = [_as_numpy(leaf) for leaf in jax.tree.leaves(arguments)]
+        leaves, structure = jax.tree.flatten(arguments)
+        kind = structure, *map(jax.typeof, leaves)
+        if kind not in programs:
+            traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
+            types = [variable.aval for variable in traced.jaxpr.outvars]
+            programs[kind] = _Program(traced.jaxpr, traced.consts, {}), types, jax.tree.structure(shape)
+        program, types, result = programs[kind]
         with np.errstate(all="ignore"):  # as jax does
-            results = _Program(traced.jaxpr, traced.consts, {})(*values)
-        types = [variable.aval for variable in traced.jaxpr.outvars]
-        keys_wrapped = (_as_jax(x, t) if _is_key(t) else np.asarray(x) for x, t in zip(results, types, strict=True))
-        return jax.tree.unflatten(jax.tree.structure(shape), keys_wrapped)
+            values = program(*map(_as_numpy, leaves))
+        made = (_as_jax(x, type_) if _is_key(type_) else np.asarray(x) for x, type_ in zip(values, types, strict=True))
+        return jax.tree.unflatten(result, made)
 
     return run
 
@@ -204,7 +210,9 @@ def _broadcast(given: Any, types: Any, made: Any) -> Operation:
     own = [1] * len(made.shape)
     for axis, size in zip(given["broadcast_dimensions"], types[0].shape, strict=True):
         own[axis] = size
-    return lambda x, *_: np.broadcast_to(np.reshape(x, own), made.shape)
+    if tuple(own) == made.shape:
+        return lambda x: np.reshape(x, own)
+    return lambda x: np.broadcast_to(np.reshape(x, own), made.shape)
 
 
 def _sliced(given: Any, types: Any, made: Any) -> Operation:

@@ -6,7 +6,7 @@ import re
 import socket
 import sys
 import threading
-from math import inf
+from math import inf, isinf
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 import limitlaw as ll
 from limitlaw import _explore_cli, explore, slr
-from limitlaw.explore import VIEWS, Cancelled, FieldError, _depth, _jobs, _memory
+from limitlaw.explore import VIEWS, Cancelled, FieldError, _jobs, _memory
 from limitlaw.explore._jobs import Jobs
 from limitlaw.explore._memory import Room
 from limitlaw.explore._server import create_app
@@ -94,27 +94,27 @@ def test_a_sketch_has_the_limits_alone_until_the_answer_is_known(client):
 
 
 @pytest.mark.parametrize(
-    "query", [{"depth": "3"}, {"depth": "3", "width": "inf"}, {"model": "gpt2", "depth": "2", "width": "48"}]
+    "query", [{**SHALLOW, "depth": "3"}, {**SHALLOW, "width": "inf"}, {"model": "gpt2", "depth": "2", "width": "48"}]
 )
-def test_a_sketch_of_depth_comes_until_the_network_has_been_drawn(client, monkeypatch, query):
-    monkeypatch.setattr(_depth, "_compiled", set())
-    query = {**({} if "model" in query else SHALLOW), **query}
+def test_along_depth_the_first_draws_are_a_sketch_of_all(client, query):
+    """Both are what a compiled program draws, up to rounding."""
     state = VIEWS["depth"].state.parse(query)
-    sketch = ask(client, "depth", "cosine/sketch", query)
-    assert sketch["sketch"]
     i, j = np.tril_indices(state.tokens, -1)
-    for role, width in state.widths.items():
-        drawn = state.network().trajectory(256, width=width)
-        close(curves(sketch)[role]["y"], drawn.cosine[:, i, j].mean(axis=1), rtol=1e-4)
+    assert state.draws() > 256
+    for part, samples in {"cosine/sketch": 256, "cosine": state.draws()}.items():
+        panel = ask(client, "depth", part, query)
+        assert panel["sketch"] == (samples == 256)
+        assert f"{samples} networks" in panel["notes"][0]
+        for role, width in {"finite": state.width, **({} if isinf(state.width) else {"limit": inf})}.items():
+            drawn = state.network().trajectory(samples, width=width)
+            close(curves(panel)[role]["y"], drawn.cosine[:, i, j].mean(axis=1), rtol=1e-4)
+
+
+def test_where_one_batch_is_all_there_is_no_sketch(client):
+    query = {**SHALLOW, "depth": "24", "heads": "16"}
+    assert VIEWS["depth"].state.parse(query).draws() == 256
     whole = ask(client, "depth", "cosine", query)
-    drawn = state.network().trajectory(state.draws(), width=state.width)
-    close(curves(whole)["finite"]["y"], drawn.cosine[:, i, j].mean(axis=1))
-    for other in ({**query, "depth": "1"}, {**query, "width": "96"}):  # no other program
-        assert ask(client, "depth", "cosine/sketch", other) == {
-            **ask(client, "depth", "cosine", other),
-            "sketch": False,
-        }
-    assert ask(client, "depth", "cosine/sketch", {**query, "tokens": "3"})["sketch"]
+    assert ask(client, "depth", "cosine/sketch", query) == whole == {**whole, "sketch": False}
 
 
 def test_scores_mixing_law_and_table_are_those_of_the_library(client):
@@ -144,14 +144,14 @@ def test_convergence_is_that_of_the_library(client):
 def test_depth_is_the_trajectory_of_the_library(client):
     net = ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(2, ll.Residual(ll.Attention(heads=2, head_dim="split"))))
     for width, role in ((16, "finite"), (inf, "limit")):
-        t = net.trajectory(1024, width=width)
+        t = net.trajectory(1024, width=width, jit=False)
         for name in ("variance", "kurtosis", "cosine", "entropy"):
             drawn = curves(ask(client, "depth", name, SHALLOW))[role]
             value, error = t.summary()[name]
             close(drawn["y"], value)
             close(drawn["error"], error)
     law = curves(ask(client, "depth", "law", {**SHALLOW, "block": "1"}))["finite"]
-    close(law["y"], net.trajectory(1024, width=16).law(1, -1).pdf(np.array(law["x"])))
+    close(law["y"], net.trajectory(1024, width=16, jit=False).law(1, -1).pdf(np.array(law["x"])))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_depth_is_the_trajectory_of_the_library(client):
 def test_a_known_model_is_seen_at_infinite_width_too(client, model):
     query = {"model": model, "depth": "2", "tokens": "2"}
     state = VIEWS["depth"].state.parse(query)
-    expected = state.network().trajectory(state.draws(), width=inf).summary()["cosine"][0]
+    expected = state.network().trajectory(state.draws(), width=inf, jit=False).summary()["cosine"][0]
     close(curves(ask(client, "depth", "cosine", query))["limit"]["y"], expected)
     assert "scales that the weights have at width 192" in ask(client, "depth", "remarks", query)["notes"][-1]
 
@@ -572,7 +572,7 @@ def test_room_is_made_before_an_answer_and_after_it(monkeypatch):
 
 def test_programs_are_dropped_where_there_is_no_room_for_them_but_not_again_and_again(monkeypatch):
     used, dropped = [100], []
-    monkeypatch.setattr(_memory, "resident", lambda: used[0])
+    monkeypatch.setattr(_memory, "occupied", lambda: used[0])
     monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append(used[0]))
     room = Room(50)
     for used[0] in (140, 160, 155, 155, 160, 156, 140):  # after each answer
@@ -582,7 +582,7 @@ def test_programs_are_dropped_where_there_is_no_room_for_them_but_not_again_and_
 
 def test_one_view_makes_room_for_another_where_there_is_little(monkeypatch):
     used, dropped = [100], []
-    monkeypatch.setattr(_memory, "resident", lambda: used[0])
+    monkeypatch.setattr(_memory, "occupied", lambda: used[0])
     monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append(used[0]))
     room = Room(50)
     for view, used[0] in (
