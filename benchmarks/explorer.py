@@ -39,6 +39,8 @@ DEEP_OF_ANOTHER_KIND = [
     *({"model": model} for model in ("gpt2", "bert", "llama", "vit")),
 ]
 DEEP = [{"width": "384"}, {"depth": "7"}, {"query_std": "1.5"}, {"rho": "0.2"}]
+REGRESSIONS = [{"gamma": "0.35"}, {"dim": "50"}, {"beta": "3"}, {"link": "relu"}, {"link": "sign"}]
+REGRESSION_PARTS = ("landscape", "descent", "phases", "baselines")
 CACHED = 500
 
 
@@ -151,7 +153,17 @@ def rows():
                     took = seconds_to_sketch_and_all(client, memory, "depth/variance", query)
                     yield f"depth, another kind of network, {' '.join(what)}: its sketch, s", took[0], 1.5
                     yield f"depth, another kind of network, {' '.join(what)}: all, s", took[1], None
-            yield "memory beyond jax, layers and depth, most after any answer, MB", memory.most, 150
+                for part in REGRESSION_PARTS:
+                    sketches, took = zip(
+                        *(
+                            seconds_to_sketch_and_all(client, memory, f"regression/{part}", query)
+                            for query in REGRESSIONS
+                        ),
+                        strict=True,
+                    )
+                    yield f"regression, {part}, slowest of {len(took)}: its sketch, s", max(sketches), 1.5
+                    yield f"regression, {part}, slowest of {len(took)}: all, s", max(took), None
+            yield "memory beyond jax, all views, most after any answer, MB", memory.most, 150
 
 
 def pictures(when, address):

@@ -12,12 +12,14 @@ from ._panels import Panel, curve, figure, heat_map
 from ._python import call
 from ._state import State, control
 
-_GRID = 41
-_KEPT = 100  # points of a trajectory
-_DIAGRAM = 10  # values along an axis; even, since a diagram is made of two rows at a time
+_GRID, _COARSE = 41, 21
+_FAST = ("linear", "quadratic")  # links whose risks are polynomials
+_KEPT, _LEG = 100, 10  # points of a trajectory, and of a part of it
+_OBSERVED = ("mu", "nu", "risk")
+_DIAGRAM, _COARSE_DIAGRAM = 20, 10  # values along an axis; even, since a diagram is made of two rows at a time
 _DIAGRAMS = {"alpha, gamma": ("alpha", "gamma"), "alpha, beta": ("alpha", "beta"), "mu, beta": ("mu", "beta")}
 _LENGTHS = (2, 5, 20, 100, 1000)
-_SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "softmax_best", "bayes_full")
+_SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "bayes_full", "softmax_best")
 _RUNS = ("landscape", "descent")  # the parts that show a descent
 _METHODS = {"exact": "finite", "mean-field": "limit"}
 
@@ -76,28 +78,58 @@ class Regression(State):
         """Which steps are kept."""
         return max(1, self.steps // _KEPT)
 
+    @property
+    def leg(self) -> int:
+        """How many steps are computed between two looks at whether they are still wanted."""
+        return _LEG * self.every
+
 
 @functools.lru_cache(64)
-def _landscape(settings: Settings, method: str) -> tuple[np.ndarray, np.ndarray]:
+def _landscape(settings: Settings, method: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """The grid, and the risk on it; apart from the start, so that a click costs only its descent."""
-    grid = np.linspace(-1, 1, _GRID)
+    grid = np.linspace(-1, 1, points)
     return grid, Problem(**dict(settings)).risk(grid[None, :], grid[:, None], method=method)
 
 
-@functools.lru_cache(64)
-def _descent(state: Regression, method: str) -> Any:
-    return state.problem().descent(state.steps, start=state.start, method=method, every=state.every)
+@functools.lru_cache(512)
+def _leg(state: Regression, method: str, number: int) -> Any:
+    """Steps of descent, from where those before end."""
+    start = _leg(state, method, number - 1).overlaps[-1] if number else state.start
+    left = state.steps - number * state.leg
+    return state.problem().descent(min(state.leg, left), start=start, method=method, every=state.every)
+
+
+def _descent(state: Regression, method: str, report: Report) -> dict[str, np.ndarray]:
+    """Steps, overlaps and risk along descent, leg by leg: each can be the last if nobody waits any more."""
+    legs, count = [], -(-state.steps // state.leg)
+    for number in range(count):
+        report(number / count)
+        legs.append(_leg(state, method, number))
+    at = np.concatenate([number * state.leg + leg.at[number > 0 :] for number, leg in enumerate(legs)])
+    observed = ((name, [getattr(leg, name)[number > 0 :] for number, leg in enumerate(legs)]) for name in _OBSERVED)
+    return {"at": at, **{name: np.concatenate(parts) for name, parts in observed}}
 
 
 def landscape(state: Regression, report: Report) -> Panel:
     """The risk over (mu, nu), exact and in mean field, each with the descent from the start."""
+    return _landscapes(state, report, _GRID, tuple(_METHODS))
+
+
+def landscape_sketch(state: Regression, report: Report) -> Panel | None:
+    """On a coarser grid, and without the exact descent, of a link for which these take long."""
+    return None if state.link in _FAST else _landscapes(state, report, _COARSE, ("mean-field",))
+
+
+def _landscapes(state: Regression, report: Report, points: int, methods: tuple[str, ...]) -> Panel:
+    """With the descents by these methods."""
     maps, paths = [], []
     for i, method in enumerate(_METHODS):
         report(0.5 * i)
-        grid, risk = _landscape(tuple(state.settings().items()), method)
+        grid, risk = _landscape(tuple(state.settings().items()), method, points)
         maps.append(heat_map(f"{method} risk", grid, grid, risk))
-        run = _descent(state, method)
-        paths.append(curve(f"descent, {method}", run.mu, run.nu, mode="lines+markers", on_map=i))
+        if method in methods:
+            run = _descent(state, method, report)
+            paths.append(curve(f"descent, {method}", run["mu"], run["nu"], mode="lines+markers", on_map=i))
     return figure(
         "μ", "ν", paths, maps, click=("mu", "nu"),
         notes=["η = ζ = ρ = 0 on the map and at the start; descent may leave that plane. The line is the descent; click to start elsewhere."],
@@ -106,34 +138,63 @@ def landscape(state: Regression, report: Report) -> Panel:
 
 def descent(state: Regression, report: Report) -> Panel:
     """The risk along descent, by the exact dynamics and in mean field."""
-    runs = {method: _descent(state, method) for method in _METHODS}
-    curves = [curve(f"{method} dynamics", run.at, run.risk, role=_METHODS[method]) for method, run in runs.items()]
+    return _descents(state, report, tuple(_METHODS))
+
+
+def descent_sketch(state: Regression, report: Report) -> Panel | None:
+    """In mean field alone, of a link for which exact steps take long."""
+    return None if state.link in _FAST else _descents(state, report, ("mean-field",))
+
+
+def _descents(state: Regression, report: Report, methods: tuple[str, ...]) -> Panel:
+    runs = {method: _descent(state, method, report) for method in methods}
+    curves = [
+        curve(f"{method} dynamics", run["at"], run["risk"], role=_METHODS[method]) for method, run in runs.items()
+    ]
     return figure("step", "excess risk", curves)
 
 
 def baselines(state: Regression, report: Report) -> Panel:
     """Excess risks of other predictors with the true directions as the number of tokens grows."""
+    return _all_baselines(state, report, _SHOWN)
+
+
+def baselines_sketch(state: Regression, report: Report) -> Panel | None:
+    """Without the last, which is optimised numerically."""
+    return None if state.link != "linear" else _all_baselines(state, report, _SHOWN[:-1])
+
+
+def _all_baselines(state: Regression, report: Report, names: tuple[str, ...]) -> Panel:
     if state.link != "linear":
         return figure("tokens L", "excess risk", notes=["The baselines are those of the linear link."])
     found = []
     for i, tokens in enumerate(_LENGTHS):
         report(i / len(_LENGTHS))
-        found.append(_baselines(tuple({**state.settings(), "tokens": tokens}.items())))
+        found.append(_baselines(tuple({**state.settings(), "tokens": tokens}.items()), names))
     curves = [
-        curve(name.replace("_", " "), _LENGTHS, [each[name] for each in found], mode="lines+markers") for name in _SHOWN
+        curve(name.replace("_", " "), _LENGTHS, [each[name] for each in found], mode="lines+markers") for name in names
     ]
     return figure("tokens L", "excess risk", curves, logarithmic="xy")
 
 
 @functools.lru_cache(64)
-def _baselines(settings: Settings) -> Any:
-    return Problem(**dict(settings)).baselines()
+def _baselines(settings: Settings, names: tuple[str, ...]) -> Any:
+    return Problem(**dict(settings)).baselines(*names)
 
 
 def phases(state: Regression, report: Report) -> Panel:
     """The oracle's exact risk over two parameters, and where the mean-field limit finds the signal."""
+    return _phases(state, report, _DIAGRAM)
+
+
+def phases_sketch(state: Regression, report: Report) -> Panel:
+    """On a coarser grid."""
+    return _phases(state, report, _COARSE_DIAGRAM)
+
+
+def _phases(state: Regression, report: Report, points: int) -> Panel:
     x_name, y_name = _DIAGRAMS[state.diagram]
-    x, y = _axes(state)
+    x, y = _axes(state, points)
     rows = []
     for i in range(0, len(y), 2):
         report(i / len(y))
@@ -155,11 +216,11 @@ def _boundary(diagram: PhaseDiagram) -> tuple[list[float], np.ndarray]:
     return [float(np.interp(0.0, row, x, left=np.nan, right=np.nan)) for row in rising], y
 
 
-def _axes(state: Regression) -> tuple[np.ndarray, np.ndarray]:
+def _axes(state: Regression, points: int = _DIAGRAM) -> tuple[np.ndarray, np.ndarray]:
     """Of the phase diagram, by name."""
     ranges = {"alpha": (np.log(2) / state.dim, 0.6), "gamma": (0.1, 0.95), "beta": (0.05, 2.0), "mu": (-0.2, 1.0)}
     (low, high), (bottom, top) = (ranges[name] for name in _DIAGRAMS[state.diagram])
-    return np.linspace(low, high, _DIAGRAM), np.linspace(bottom, top, _DIAGRAM)
+    return np.linspace(low, high, points), np.linspace(bottom, top, points)
 
 
 def python(state: Regression) -> str:

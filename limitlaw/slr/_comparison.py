@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .. import _html
+from .. import _arguments, _html
 from . import _baselines
 from ._links import Linear
 from ._tables import MOST_SCALE
@@ -58,33 +58,33 @@ class Baselines(Mapping[str, float]):
         return _html.table(("predictor", "excess risk", ""), rows)
 
 
-def compare_with_baselines(problem: Problem) -> Baselines:
-    """Every predictor at the oracle."""
+def compare_with_baselines(problem: Problem, names: tuple[str, ...]) -> Baselines:
+    """Predictors at the oracle: those of these names, or all."""
     if not isinstance(problem.link, Linear):
         raise ValueError(f"link={problem.link.name!r}: the baselines are those of the linear link; use link='linear'.")
     gamma, signal, others = problem.gamma, problem.signal, problem.log_others
-    erf_risk, slope = _baselines.erf_gate(gamma, signal, others)
     # beyond this scale attention at the oracle is as hard as it gets, and tables are large
     hardest = min(MOST_SCALE, _HARD / (signal + 9 * gamma)) / math.sqrt(problem.dim)
 
     def softmax(beta: float) -> float:
         return problem.changed(beta=min(beta, hardest)).risk(1.0, 1.0)
 
-    best_risk, beta = _baselines.softmax_best(softmax)
-    risks = {
-        "zero": _baselines.zero(gamma),
-        "linear": _baselines.best_linear(gamma, others),
-        "linear_attention": _baselines.linear_attention(gamma, signal, others),
-        "erf_best": erf_risk,
-        "best_pointwise": _baselines.best_pointwise_gate(gamma, signal, others),
-        "softmax": problem.risk(1.0, 1.0),
-        "softmax_best": best_risk,
-        "bayes_projections": _baselines.bayes(gamma, signal, others, 2),
-        "bayes_full": _baselines.bayes(gamma, signal, others, problem.dim),
+    def at_best(symbol: str, risk: float, parameter: float) -> tuple[float, str]:
+        return risk, f"{symbol} = {parameter:.4g}"
+
+    predictors: dict[str, Callable[[], tuple[float, str]]] = {
+        "zero": lambda: (_baselines.zero(gamma), ""),
+        "linear": lambda: (_baselines.best_linear(gamma, others), ""),
+        "linear_attention": lambda: (_baselines.linear_attention(gamma, signal, others), ""),
+        "erf_best": lambda: at_best("lambda", *_baselines.erf_gate(gamma, signal, others)),
+        "best_pointwise": lambda: (_baselines.best_pointwise_gate(gamma, signal, others), ""),
+        "softmax": lambda: (problem.risk(1.0, 1.0), f"beta = {problem.beta:g}"),
+        "softmax_best": lambda: at_best("beta", *_baselines.softmax_best(softmax)),
+        "bayes_projections": lambda: (_baselines.bayes(gamma, signal, others, 2), ""),
+        "bayes_full": lambda: (_baselines.bayes(gamma, signal, others, problem.dim), ""),
     }
-    settings = {
-        "erf_best": f"lambda = {slope:.4g}",
-        "softmax": f"beta = {problem.beta:g}",
-        "softmax_best": f"beta = {beta:.4g}",
-    }
-    return Baselines(risks, settings)
+    for name in names:
+        _arguments.one_of("baseline", name, predictors)
+    found = {name: predictors[name]() for name in names or predictors}
+    risks = {name: risk for name, (risk, _) in found.items()}
+    return Baselines(risks, {name: setting for name, (_, setting) in found.items() if setting})

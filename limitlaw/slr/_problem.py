@@ -712,8 +712,10 @@ class Problem:
             raise ValueError(f"overlaps have shape {overlaps.shape[:-1]}: give numbers.")
         return gate_risk(gate, overlaps.tolist(), self.gamma, self.signal, self.log_others)
 
-    def baselines(self) -> Baselines:
+    def baselines(self, *names: str) -> Baselines:
         """What other predictors of the linear link reach with the true directions, beside softmax attention: one table.
+
+        Given some `names`, these alone: `softmax_best`, attention at its best temperature, takes most of the time.
 
         !!! Example
 
@@ -730,7 +732,7 @@ class Problem:
             bayes_projections  0.19468
             bayes_full         0.13234
         """
-        return compare_with_baselines(self)
+        return compare_with_baselines(self, names)
 
 
 def _number(name: str, value: Any) -> float:

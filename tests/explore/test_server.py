@@ -173,6 +173,53 @@ def test_another_depth_of_the_same_block_compiles_nothing():
     assert [program._cache_size() for program in (_branch, _joined)] == compiled
 
 
+def test_sketches_of_a_regression_are_what_comes_soon_of_its_answers(client):
+    query = {**QUICK_DESCENT, "link": "relu"}
+    p = slr.Problem(dim=30, tokens=20, gamma=0.7, beta=1.0, link="relu")
+    panels = {part: ask(client, "regression", f"{part}/sketch", query) for part in ("landscape", "descent")}
+    assert all(panel["sketch"] for panel in panels.values())
+    grid = np.linspace(-1, 1, 21)
+    close(panels["landscape"]["maps"][0]["x"], grid)
+    close(panels["landscape"]["maps"][0]["z"], p.risk(grid[None, :], grid[:, None]))
+    run = p.descent(20, start=[-0.2, 0.4, 0, 0, 0], method="mean-field")
+    (path,) = panels["landscape"]["curves"]
+    assert path["on_map"] == 1
+    close(path["y"], run.nu)
+    (risk,) = panels["descent"]["curves"]
+    close(risk["y"], run.risk)
+    assert not ask(client, "regression", "landscape/sketch", QUICK_DESCENT)["sketch"]  # soon enough
+
+    soon = {c["name"]: c["y"] for c in ask(client, "regression", "baselines/sketch", QUICK_DESCENT)["curves"]}
+    whole = {c["name"]: c["y"] for c in ask(client, "regression", "baselines", QUICK_DESCENT)["curves"]}
+    assert list(whole) == [*soon, "softmax best"]  # the colours stay
+    assert all(whole[name] == y for name, y in soon.items())
+
+
+@pytest.mark.parametrize("steps", [10, 47, 300, 512])
+def test_a_descent_in_legs_is_one_descent(steps):
+    state = VIEWS["regression"].state.parse({"steps": str(steps), "mu": "0.2", "dim": "31"})
+    panel = VIEWS["regression"].answer("descent", state)
+    run = state.problem().descent(steps, start=state.start, every=state.every)
+    assert panel["curves"][0]["x"] == run.at.tolist()
+    close(panel["curves"][0]["y"], run.risk, rtol=1e-9)
+
+
+def test_a_descent_that_nobody_waits_for_ends_at_its_next_leg(monkeypatch):
+    state = VIEWS["regression"].state.parse({"steps": "200", "link": "relu", "dim": "32"})
+    reported, legs, own = [], [], slr.Problem.descent
+    monkeypatch.setattr(slr.Problem, "descent", lambda self, *a, **k: legs.append(a) or own(self, *a, **k))
+
+    def report(done):
+        reported.append(done)
+        if len(legs) == 3:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        VIEWS["regression"].answer("descent", state, report)
+    assert len(legs) == 3
+    assert reported == pytest.approx([0, 0.1, 0.2, 0.3])
+
+
 @pytest.mark.parametrize(
     ("view", "query", "field", "other"),
     [

@@ -300,6 +300,17 @@ def test_softmax_best_finds_the_deeper_of_two_minima_and_leaves_the_scan():
         assert beta == pytest.approx(place, rel=1e-5)
 
 
+def test_baselines_by_name_are_those_of_the_table(monkeypatch):
+    p = Problem(dim=20, tokens=5, gamma=0.8)
+    table = p.baselines()
+    monkeypatch.setattr(baselines, "softmax_best", lambda risk: pytest.fail("it was not asked for"))
+    some = p.baselines("bayes_full", "softmax")
+    assert dict(some) == {name: table[name] for name in ("bayes_full", "softmax")}
+    assert some.settings == {"softmax": "beta = 1"}
+    with pytest.raises(ValueError, match=r"baseline='bayes': .*'bayes_full'"):
+        p.baselines("bayes")
+
+
 def test_softmax_best_of_two_tokens_with_equal_variances_is_bayes():
     """The risk of softmax on two tokens at the oracle is one integral, `(1 + gamma^2) E expit(b (h - s))^2`."""
     signal = 1.7
