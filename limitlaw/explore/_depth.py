@@ -1,6 +1,7 @@
 """The view of a deep network at initialisation: what happens to variance, tails, tokens and attention along its depth."""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import Any
@@ -92,6 +93,11 @@ class Depth(State):
         return Network(GaussianInputs(gram), Repeat(self.depth, *self._block(mask)))
 
     @property
+    def widths(self) -> dict[str, int | float]:
+        """The width in question, and the infinite one, by role."""
+        return {"finite": self.width, **({} if isinf(self.width) else {"limit": inf})}
+
+    @property
     def seen_block(self) -> int:
         """The block whose law is shown."""
         return self.depth if isinstance(self.block, str) else min(self.block, self.depth)
@@ -142,16 +148,18 @@ class Along:
     label: str
 
     def __call__(self, state: Depth, report: Report) -> Panel:
-        return self._shown(state, report, state.draws())
+        return self._shown(state, report, state.draws(), state.widths)
 
     def sketch(self, state: Depth, report: Report) -> Panel | None:
-        """The first of the draws, where there will be more."""
-        return None if state.draws() <= _AT_ONCE else self._shown(state, report, _AT_ONCE)
+        """The first of the draws, where there will be more; otherwise the width in question by itself."""
+        if state.draws() > _AT_ONCE:
+            return self._shown(state, report, _AT_ONCE, state.widths)
+        return None if isinf(state.width) else self._shown(state, report, _AT_ONCE, {"finite": state.width})
 
-    def _shown(self, state: Depth, report: Report, samples: int) -> Panel:
+    def _shown(self, state: Depth, report: Report, samples: int, widths: Mapping[str, int | float]) -> Panel:
         curves = []
-        for role, width in {"finite": state.width, **({} if isinf(state.width) else {"limit": inf})}.items():
-            report(0.5 * len(curves))
+        for role, width in widths.items():
+            report(len(curves) / len(widths))
             run = _trajectory(replace(state, block=0), width, samples)
             value, error = run.summary()[self.observable]
             name = _width_in_words(state, width)

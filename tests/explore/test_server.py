@@ -6,7 +6,7 @@ import re
 import socket
 import sys
 import threading
-from math import inf, isinf
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -105,16 +105,19 @@ def test_along_depth_the_first_draws_are_a_sketch_of_all(client, query):
         panel = ask(client, "depth", part, query)
         assert panel["sketch"] == (samples == 256)
         assert f"{samples} networks" in panel["notes"][0]
-        for role, width in {"finite": state.width, **({} if isinf(state.width) else {"limit": inf})}.items():
+        for role, width in state.widths.items():
             drawn = state.network().trajectory(samples, width=width)
             close(curves(panel)[role]["y"], drawn.cosine[:, i, j].mean(axis=1), rtol=1e-4)
 
 
-def test_where_one_batch_is_all_there_is_no_sketch(client):
+def test_where_one_batch_is_all_the_finite_width_comes_first(client):
     query = {**SHALLOW, "depth": "24", "heads": "16"}
     assert VIEWS["depth"].state.parse(query).draws() == 256
-    whole = ask(client, "depth", "cosine", query)
-    assert ask(client, "depth", "cosine/sketch", query) == whole == {**whole, "sketch": False}
+    sketch, whole = (ask(client, "depth", part, query) for part in ("cosine/sketch", "cosine"))
+    assert (set(curves(sketch)), set(curves(whole))) == ({"finite"}, {"finite", "limit"})
+    assert curves(sketch)["finite"] == curves(whole)["finite"]
+    at_infinity = {**query, "width": "inf"}
+    assert not ask(client, "depth", "cosine/sketch", at_infinity)["sketch"]
 
 
 def test_scores_mixing_law_and_table_are_those_of_the_library(client):
