@@ -153,7 +153,9 @@ class Waiting {
   async look() {
     const seconds = Math.round((performance.now() - this.start) / 1000);
     const why = seconds < LONG || !page.views[page.name].compiles ? "" : "; a new kind of network is compiled first, once";
-    $("status-text").textContent = `Computing: ${this.title}, ${seconds} s${why}`;
+    const text = `Computing: ${this.title}${why}`;
+    if ($("status-text").textContent !== text) $("status-text").textContent = text; // is read aloud; the time is not
+    $("status-time").textContent = `${seconds} s`;
     try {
       const { done } = await ask("/api/progress", this.asking.signal);
       if (done) $("progress").value = done;
@@ -171,6 +173,7 @@ class Waiting {
   end(text) {
     this.stop();
     $("progress").hidden = $("cancel").hidden = true;
+    $("status-time").textContent = "";
     $("status-text").textContent = text;
   }
 }

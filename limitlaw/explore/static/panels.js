@@ -289,6 +289,7 @@ function themed() {
     margin: { l: 60, r: 15, t: 15, b: 45 },
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     hovermode: "closest",
+    showlegend: true,
   };
 }
 
@@ -362,7 +363,7 @@ function mapFigure(answer, narrow) {
   });
   answer.curves.forEach((curve) => {
     const n = curve.on_map ? String(curve.on_map + 1) : "";
-    traces.push({ type: "scatter", name: curve.name, x: curve.x, y: curve.y, mode: curve.mode, xaxis: `x${n}`, yaxis: `y${n}`, line: { color: PATH, width: 2.5 }, marker: { color: PATH, size: curve.x.map((_, i) => (i ? 4 : START)) } });
+    traces.push({ type: "scatter", name: curve.name, x: curve.x, y: curve.y, mode: curve.mode, xaxis: `x${n}`, yaxis: `y${n}`, line: { color: PATH, width: 2.5 }, marker: { color: PATH, size: curve.x.map((_, i) => (i ? 4 : START)), line: { width: 0 } } });
   });
   return { traces, layout };
 }
