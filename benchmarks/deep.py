@@ -1,6 +1,6 @@
 """Whole transformers: `make bench`, or `python benchmarks/deep.py`; `python benchmarks/deep.py accelerator` on a machine with one.
 
-The chain on Gram matrices against genuine PyTorch layers (re-drawn and run, on one thread; the dense reading where torch is not installed), GPT-2 small, compilation of a deep
+The chain on Gram matrices against genuine PyTorch layers (re-drawn and run, on one thread; the dense reading where torch is not installed), a first look without a compiler, GPT-2 small, compilation of a deep
 network, and a model of GPT-3's shape. Prints Markdown tables.
 """
 
@@ -101,6 +101,17 @@ def compilation():
     print(f"96 layers, 8 tokens: compilation {first - again:.1f} s (10).\n")
 
 
+def first_look():
+    """A stack of which nothing is compiled yet, and again: 256 draws, compiled and interpreted."""
+    net = stack(None)
+    print("| 256 draws of 8 layers, n = 256 | first call, s | again, s |\n|---|--:|--:|")
+    for jit in (False, True):  # the loop that the first compiles is no part of the second's programs
+        draw = functools.partial(net.trajectory, 256, width=256, jit=jit)
+        first, again = (timed(functools.partial(draw, seed=seed)) for seed in range(2))
+        print(f"| jit={jit} | {first:.2f} | {again:.2f} |")
+    print()
+
+
 def gpt3_shape():
     import jax
     import numpy as np
@@ -128,6 +139,7 @@ if __name__ == "__main__":
     if "accelerator" in sys.argv:
         gpt3_shape()
     else:
+        first_look()  # before anything is compiled
         against_dense()
         gpt2_small()
         compilation()

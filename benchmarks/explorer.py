@@ -36,8 +36,8 @@ DEEP_OF_ANOTHER_KIND = [
     {"norm": "post"},
     {"kind": "RMSNorm"},
     {"mlp": "relu"},
-    *({"model": model} for model in ("gpt2", "bert", "llama", "vit")),
 ]
+MODELS = [{"model": model} for model in ("gpt2", "bert", "llama", "vit")]
 DEEP = [{"width": "384"}, {"depth": "7"}, {"query_std": "1.5"}, {"rho": "0.2"}]
 REGRESSIONS = [{"gamma": "0.35"}, {"dim": "50"}, {"beta": "3"}, {"link": "relu"}, {"link": "sign"}]
 REGRESSION_PARTS = ("landscape", "descent", "phases", "baselines")
@@ -148,21 +148,15 @@ def rows():
                 yield "depth, first network of all: all, s", took[1], None
                 took = [seconds(client, memory, "depth/variance", query) for query in DEEP]
                 yield f"depth, new values, slowest of {len(took)}, s", max(took), 1.5
-                for query in DEEP_OF_ANOTHER_KIND:
-                    (what,) = query.items()
-                    took = seconds_to_sketch_and_all(client, memory, "depth/variance", query)
-                    yield f"depth, another kind of network, {' '.join(what)}: its sketch, s", took[0], 1.5
-                    yield f"depth, another kind of network, {' '.join(what)}: all, s", took[1], None
-                for part in REGRESSION_PARTS:
-                    sketches, took = zip(
-                        *(
-                            seconds_to_sketch_and_all(client, memory, f"regression/{part}", query)
-                            for query in REGRESSIONS
-                        ),
-                        strict=True,
-                    )
-                    yield f"regression, {part}, slowest of {len(took)}: its sketch, s", max(sketches), 1.5
-                    yield f"regression, {part}, slowest of {len(took)}: all, s", max(took), None
+                asked = {"depth, another kind of network": ("depth/variance", DEEP_OF_ANOTHER_KIND)}
+                asked["depth, a known model"] = "depth/variance", MODELS
+                asked |= {f"regression, {part}": (f"regression/{part}", REGRESSIONS) for part in REGRESSION_PARTS}
+                for what, (path, queries) in asked.items():
+                    took = [seconds_to_sketch_and_all(client, memory, path, query) for query in queries]
+                    for name, of, goal in (("its sketch", 0, 1.5), ("all", 1, None)):
+                        slowest = max(range(len(took)), key=lambda i, of=of: took[i][of])
+                        at = " ".join(*queries[slowest].items())
+                        yield f"{what}, slowest of {len(took)} ({at}): {name}, s", took[slowest][of], goal
             yield "memory beyond jax, all views, most after any answer, MB", memory.most, 150
 
 
