@@ -131,7 +131,7 @@ class Depth(State):
 
 @functools.lru_cache(2)  # a finite and the infinite width
 def _trajectory(state: Depth, width: int | float, samples: int) -> Trajectory:
-    """Nothing is compiled but long loops: few draws are wanted of networks that are always others."""
+    """Interpreted: few draws are wanted of networks that are always others, and compiling one takes longer than these."""
     return state.network().trajectory(samples, width=width, jit=False)
 
 

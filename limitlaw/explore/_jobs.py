@@ -13,6 +13,19 @@ from ._memory import Room
 Report = Callable[[float], None]
 """Called with the fraction that is done; raises `Cancelled` when nobody waits."""
 
+
+def share(report: Report, part: int, parts: int) -> Report:
+    """The report of one of so many equal parts.
+
+    !!! Example
+
+        >>> from limitlaw.explore._jobs import share
+        >>> share(print, 1, 2)(0.5)
+        0.75
+    """
+    return lambda done: report((part + done) / parts)
+
+
 _REMEMBERED = 4 * 10**6  # bytes of answers
 _ATTENTION = 0.05  # seconds between looks at whether somebody still waits
 

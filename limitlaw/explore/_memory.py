@@ -9,9 +9,8 @@ from pathlib import Path
 
 import jax
 
-_ROOM = (
-    95 * 10**6
-)  # bytes beyond a start at which jax has computed nothing yet; with the parts of its library that it reads later, below 150 MB in all
+# bytes beyond a start at which jax has computed nothing yet; with the parts of its library that it reads later, below 150 MB in all
+_ROOM = 95 * 10**6
 _CROWDED = 0.5  # of the room, above which one view makes room for another
 _MOST_ARENAS = -8  # as glibc's mallopt knows it
 

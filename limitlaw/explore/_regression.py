@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..slr import LINKS, SYMBOLS, PhaseDiagram, Problem
-from ._jobs import Report
+from ._jobs import Report, share
 from ._panels import Panel, curve, figure, heat_map
 from ._python import call
 from ._state import State, control
@@ -124,11 +124,12 @@ def _landscapes(state: Regression, report: Report, points: int, methods: tuple[s
     """With the descents by these methods."""
     maps, paths = [], []
     for i, method in enumerate(_METHODS):
-        report(0.5 * i)
+        own = share(report, i, len(_METHODS))
+        own(0.0)
         grid, risk = _landscape(tuple(state.settings().items()), method, points)
         maps.append(heat_map(f"{method} risk", grid, grid, risk))
         if method in methods:
-            run = _descent(state, method, report)
+            run = _descent(state, method, own)
             paths.append(curve(f"descent, {method}", run["mu"], run["nu"], mode="lines+markers", on_map=i))
     return figure(
         "μ", "ν", paths, maps, click=("mu", "nu"),
@@ -147,7 +148,7 @@ def descent_sketch(state: Regression, report: Report) -> Panel | None:
 
 
 def _descents(state: Regression, report: Report, methods: tuple[str, ...]) -> Panel:
-    runs = {method: _descent(state, method, report) for method in methods}
+    runs = {method: _descent(state, method, share(report, i, len(methods))) for i, method in enumerate(methods)}
     curves = [
         curve(f"{method} dynamics", run["at"], run["risk"], role=_METHODS[method]) for method, run in runs.items()
     ]
@@ -167,19 +168,19 @@ def baselines_sketch(state: Regression, report: Report) -> Panel | None:
 def _all_baselines(state: Regression, report: Report, names: tuple[str, ...]) -> Panel:
     if state.link != "linear":
         return figure("tokens L", "excess risk", notes=["The baselines are those of the linear link."])
-    found = []
-    for i, tokens in enumerate(_LENGTHS):
-        report(i / len(_LENGTHS))
-        found.append(_baselines(tuple({**state.settings(), "tokens": tokens}.items()), names))
-    curves = [
-        curve(name.replace("_", " "), _LENGTHS, [each[name] for each in found], mode="lines+markers") for name in names
-    ]
+    curves = []
+    for i, name in enumerate(names):
+        own, risks = share(report, i, len(names)), []
+        for j, tokens in enumerate(_LENGTHS):
+            own(j / len(_LENGTHS))
+            risks.append(_baseline(tuple({**state.settings(), "tokens": tokens}.items()), name))
+        curves.append(curve(name.replace("_", " "), _LENGTHS, risks, mode="lines+markers"))
     return figure("tokens L", "excess risk", curves, logarithmic="xy")
 
 
-@functools.lru_cache(64)
-def _baselines(settings: Settings, names: tuple[str, ...]) -> Any:
-    return Problem(**dict(settings)).baselines(*names)
+@functools.lru_cache(512)
+def _baseline(settings: Settings, name: str) -> float:
+    return Problem(**dict(settings)).baselines(name)[name]
 
 
 def phases(state: Regression, report: Report) -> Panel:

@@ -162,8 +162,8 @@ class Network(Described):
     ) -> Trajectory:
         """Independent draws of the network, observed after the input and after every block: variance, kurtosis, cosines, effective rank, attention entropy.
 
-        A new kind of network is compiled first, for seconds. With `jit=False` the same draws, up to rounding, are computed without: a few hundred of
-        them are there in a fraction of that time, many take longer.
+        A new kind of network is compiled first, for seconds. With `jit=False` NumPy runs the same program in place of the compiler's: a few hundred draws
+        are there in a fraction of that time, many take longer. They are the same draws up to rounding, unless rounding decides a rank (more tokens than the width).
 
         !!! Example
 

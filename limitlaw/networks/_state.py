@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -163,13 +164,18 @@ def add_branch(tokens: Tokens, covariance: Float[Array, "s s *draws"], skip: Any
 
 
 def _existing_axes(root: Float[Array, "s r *draws"], width: Float[Array, ""]) -> Float[Array, "r *draws"]:
-    """1 for the axes of the frame that exist: all, but where there are more than the width has; then those that the tokens use, and as many others as fit.
+    """1 for the axes of the frame that exist: all, but where there are more than the width has; then those in which the tokens reach furthest.
 
-    The all-ones vector exists always.
+    What rounding leaves in an axis that does not exist is smaller than what is in one that does. The all-ones vector exists always.
     """
-    used = jnp.any(root != 0, axis=0)
-    if root.shape[1] > root.shape[0]:
-        used = jnp.concatenate([jnp.ones_like(used[:1]), used[1:]])
-    free = (~used).astype(width.dtype)
-    sums = jnp.tensordot(jnp.tril(jnp.ones((len(free), len(free)), free.dtype)), free, axes=1, precision="highest")
-    return jnp.where(used | (sums <= width - jnp.sum(used, axis=0).astype(width.dtype)), 1.0, 0.0)
+    axes, tracks_mean = root.shape[1], root.shape[1] > root.shape[0]
+
+    def furthest(root: Array) -> Array:
+        reach = jnp.sum(root**2, axis=0)
+        if tracks_mean:
+            reach = jnp.concatenate([jnp.full_like(reach[:1], jnp.inf), reach[1:]])
+        before = np.tri(axes, k=-1, dtype=bool).reshape(axes, axes, *[1] * (reach.ndim - 1))
+        ahead = (reach[None] > reach[:, None]) | ((reach[None] == reach[:, None]) & before)
+        return jnp.where(jnp.sum(ahead.astype(width.dtype), axis=1) < width, 1.0, 0.0).astype(root.dtype)
+
+    return jax.lax.cond(width >= axes, lambda root: jnp.ones_like(root[0]), furthest, root)

@@ -448,16 +448,16 @@ def _draw(
 
 def _without_compiler(draw: _Draw) -> _Draw:
     """The same block of draws, interpreted whole."""
-    columns: list[int] = []
+    columns: list[int] = []  # known when it has been traced
 
     @interpreted
-    def parts(key: PRNGKeyArray) -> tuple[Array, ...]:
+    def block(key: PRNGKeyArray) -> tuple[Array, ...]:
         columns[:], parts = zip(*draw(key), strict=True)
         return parts
 
     def run(key: PRNGKeyArray) -> Iterator[tuple[int, Array]]:
-        made = parts(key)
-        return zip(columns, made, strict=True)
+        parts = block(key)
+        return zip(columns, parts, strict=True)
 
     return run
 

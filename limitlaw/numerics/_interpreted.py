@@ -6,7 +6,8 @@ below, and long loops, are left to jax, which compiles each by itself.
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,9 @@ import numpy as np
 from jax.extend.core import Literal
 from scipy import special
 
-_MANY_STEPS = 16  # of a loop that is worth compiling
+_MANY_STEPS, _MANY_NUMBERS = 16, 2**19  # of a loop that is worth compiling: steps, or numbers that it makes
 _KEY = np.dtype([("first", np.uint32), ("second", np.uint32)])  # a key is one number, as it is for jax
+_USUAL = [np.dtype(name) for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")]  # fmt: skip
 
 Values = list[Any]
 Operation = Callable[..., Any]
@@ -24,6 +26,8 @@ Operation = Callable[..., Any]
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function of the same arrays, run by NumPy in place of a compiled program; traced once for every kind of arrays.
 
+    It takes arrays by position, returns NumPy arrays (and keys of jax), and cannot be transformed further by jax.
+
     !!! Example
 
         >>> import jax, jax.numpy as jnp
@@ -31,45 +35,59 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
         >>> interpreted(lambda x: jnp.cumsum(jnp.exp(x)))(jnp.zeros(3)).tolist()
         [1.0, 2.0, 3.0]
     """
-
     programs: dict[Any, tuple[_Program, list[Any], Any]] = {}
 
     @functools.wraps(function)
     def run(*arguments: Any) -> Any:
         leaves, structure = jax.tree.flatten(arguments)
-        kind = structure, *map(jax.typeof, leaves)
+        given = [jax.typeof(leaf) for leaf in leaves]
+        kind = structure, jnp.result_type(float), *given
         if kind not in programs:
             traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
             types = [variable.aval for variable in traced.jaxpr.outvars]
             programs[kind] = _Program(traced.jaxpr, traced.consts, {}), types, jax.tree.structure(shape)
         program, types, result = programs[kind]
         with np.errstate(all="ignore"):  # as jax does
-            values = program(*map(_as_numpy, leaves))
-        made = (_as_jax(x, type_) if _is_key(type_) else np.asarray(x) for x, type_ in zip(values, types, strict=True))
+            values = program(*map(_as_numpy, leaves, given))
+        # arrays of their own: they might be views of arguments, constants or one another
+        made = (_as_jax(x, type_) if _is_key(type_) else np.array(x) for x, type_ in zip(values, types, strict=True))
         return jax.tree.unflatten(result, made)
 
     return run
 
 
+class _Step(NamedTuple):
+    """An operation, and the numbers of the values that it takes, that it makes, and that nobody needs after it."""
+
+    operation: Operation
+    taken: list[int]
+    made: list[int]
+    several: bool
+    last: list[int]
+
+
 class _Program:
-    """The operations of a traced program, each with the numbers of the values that it takes and makes."""
+    """The operations of a traced program, in turn."""
 
     def __init__(self, jaxpr: Any, constants: Iterable[Any], known: dict[int, "_Program"]) -> None:
         self._places: dict[Any, int] = {}
         self._values: Values = []
         self._inputs = [self._place(variable) for variable in jaxpr.invars]
         for variable, value in zip(jaxpr.constvars, constants, strict=True):
-            self._values[self._place(variable)] = _as_numpy(value)
-        self._steps = [
-            (
-                _operation(equation, known),
-                [self._place(variable) for variable in equation.invars],
-                [self._place(variable) for variable in equation.outvars],
-                equation.primitive.multiple_results,
-            )
-            for equation in _needed(jaxpr)
-        ]
+            self._values[self._place(variable)] = _as_numpy(value, variable.aval)
+        needed = _needed(jaxpr)
+        taken = [[self._place(variable) for variable in equation.invars] for equation in needed]
+        made = [[self._place(variable) for variable in equation.outvars] for equation in needed]
         self._outputs = [self._place(variable) for variable in jaxpr.outvars]
+        last = {place: i for i, both in enumerate(zip(taken, made, strict=True)) for places in both for place in places}
+        ends: list[list[int]] = [[] for _ in needed]
+        for place, i in last.items():
+            if place not in self._outputs:
+                ends[i].append(place)
+        self._steps = [
+            _Step(_operation(equation, known), taken[i], made[i], equation.primitive.multiple_results, ends[i])
+            for i, equation in enumerate(needed)
+        ]
 
     def _place(self, variable: Any) -> int:
         if isinstance(variable, Literal):
@@ -85,21 +103,23 @@ class _Program:
         values = self._values.copy()
         for place, argument in zip(self._inputs, arguments, strict=True):
             values[place] = argument
-        for operation, taken, made, several in self._steps:
+        for operation, taken, made, several, last in self._steps:
             result = operation(*[values[place] for place in taken])
             if several:
                 for place, value in zip(made, result, strict=True):
                     values[place] = value
             else:
                 values[made[0]] = result
+            for place in last:
+                values[place] = None
         return [values[place] for place in self._outputs]
 
 
 def _needed(jaxpr: Any) -> list[Any]:
-    """The equations on which the results depend."""
+    """The equations on which the results depend, and those that do something else, such as print."""
     wanted, needed = set(_variables(jaxpr.outvars)), []
     for equation in reversed(jaxpr.eqns):
-        if not wanted.isdisjoint(equation.outvars):
+        if equation.effects or not wanted.isdisjoint(equation.outvars):
             wanted.update(_variables(equation.invars))
             needed.append(equation)
     return needed[::-1]
@@ -123,34 +143,42 @@ def _operation(equation: Any, known: dict[int, _Program]) -> Operation:
         return _inner(equation.params[_CALLS[name]], known)
     if name in _CONTROL:
         return _CONTROL[name](equation, known)
-    if name in _PLAIN or (name in _OF_FLOATS and np.issubdtype(types[0].dtype, np.floating)):
-        return _PLAIN.get(name) or _OF_FLOATS[name]
-    if name in _SHAPED:
-        operation = _SHAPED[name](equation.params, types, equation.outvars[0].aval)
-        if operation is not None:
-            return operation
-    return _left_to_jax(equation)
+    made = [variable.aval for variable in equation.outvars]
+    numbers = all(type_.dtype in _USUAL for type_ in (*types, *made))
+    if name in _PLAIN and numbers:
+        return _PLAIN[name]
+    if name in _SHAPED and (numbers or _is_key(made[0])):
+        return _SHAPED[name](equation.params, types, made[0]) or _left_to_jax(equation)
+    return _OF_KEYS.get(name) or _left_to_jax(equation)
 
 
 def _left_to_jax(equation: Any) -> Operation:
-    types = [variable.aval for variable in equation.invars]
+    types, made = ([variable.aval for variable in variables] for variables in (equation.invars, equation.outvars))
 
     def run(*values: Any) -> Any:
         given = [_as_jax(value, type_) for value, type_ in zip(values, types, strict=True)]
         result = equation.primitive.bind(*given, **equation.params)
-        return [_as_numpy(x) for x in result] if equation.primitive.multiple_results else _as_numpy(result)
+        if not equation.primitive.multiple_results:
+            return _as_numpy(result, made[0])
+        return list(map(_as_numpy, result, made))
 
     return run
 
 
 def _is_key(type_: Any) -> bool:
-    return jnp.issubdtype(type_.dtype, jax.dtypes.prng_key)
+    if not jnp.issubdtype(type_.dtype, jax.dtypes.prng_key):
+        return False
+    if "fry" not in str(type_.dtype):
+        raise TypeError(
+            f"a key of type {type_.dtype}: only threefry's can be interpreted; use jax.random.key(seed, impl='threefry2x32')."
+        )
+    return True
 
 
-def _as_numpy(value: Any) -> Any:
-    if hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+def _as_numpy(value: Any, type_: Any) -> Any:
+    if _is_key(type_):
         return _wrapped(np.asarray(jax.random.key_data(value)))
-    return np.asarray(value)
+    return np.asarray(value, type_.dtype)
 
 
 def _as_jax(value: Any, type_: Any) -> Any:
@@ -175,10 +203,10 @@ def _choice(equation: Any, known: dict[int, _Program]) -> Operation:
 def _steps_in_turn(equation: Any, known: dict[int, _Program]) -> Operation:
     given = equation.params
     length, constants, carried = given["length"], given["num_consts"], given["num_carry"]
-    if length > _MANY_STEPS:
+    made = [variable.aval for variable in equation.outvars[carried:]]
+    if length > _MANY_STEPS or sum(prod(type_.shape) for type_ in made) > _MANY_NUMBERS:
         return _left_to_jax(equation)
     body = _inner(given["jaxpr"], known)
-    made = [variable.aval for variable in equation.outvars[carried:]]
     order = range(length)[::-1] if given["reverse"] else range(length)
 
     def run(*values: Any) -> Values:
@@ -201,7 +229,7 @@ def _steps_while(equation: Any, known: dict[int, _Program]) -> Operation:
 
     def run(*values: Any) -> Values:
         start = values[of_condition + of_body :]
-        return loop(*values) if wanted(*values[:of_condition], *start)[0] else list(start)
+        return loop(*values) if np.any(wanted(*values[:of_condition], *start)[0]) else list(start)
 
     return run
 
@@ -245,8 +273,28 @@ def _picked(given: Any, types: Any, made: Any) -> Operation | None:
     return lambda x, index: np.take(x, index[..., 0], axis=axis)
 
 
-def _reduced(by: Any) -> Callable[..., Operation]:
-    return lambda given, types, made: lambda x: by.reduce(x, axis=tuple(given["axes"]), dtype=made.dtype)
+def _reduced(by: Any) -> Callable[..., Operation | None]:
+    def operation(given: Any, types: Any, made: Any) -> Operation | None:
+        axes = tuple(given["axes"])
+        return (lambda x: by.reduce(x, axis=axes, dtype=made.dtype)) if prod(types[0].shape) else None
+
+    return operation
+
+
+def _summed(given: Any, types: Any, made: Any) -> Operation:
+    """In double precision: NumPy adds rows one after the other."""
+    axes, within = tuple(given["axes"]), np.float64 if made.dtype.kind == "f" else made.dtype
+    return lambda x: np.add.reduce(x, axis=axes, dtype=within).astype(made.dtype, copy=False)
+
+
+def _converted(given: Any, types: Any, made: Any) -> Operation | None:
+    """To the nearest number that there is, where a fraction becomes a whole number."""
+    if types[0].dtype.kind != "f" or made.dtype.kind not in "iu":
+        return lambda x: np.asarray(x).astype(made.dtype, copy=False)
+    if made.dtype.itemsize > 4:  # its ends are no numbers of double precision
+        return None
+    ends = np.iinfo(made.dtype)
+    return lambda x: np.nan_to_num(np.clip(np.asarray(x, np.float64), ends.min, ends.max)).astype(made.dtype)
 
 
 def _contracted(given: Any, types: Any, made: Any) -> Operation:
@@ -282,28 +330,33 @@ _PLAIN: dict[str, Operation] = {
     "copy": _same, "cos": np.cos, "eq": np.equal, "erf": special.erf, "erf_inv": special.erfinv, "erfc": special.erfc,
     "exp": np.exp, "expm1": np.expm1, "floor": np.floor, "ge": np.greater_equal, "gt": np.greater, "is_finite": np.isfinite, "le": np.less_equal, "log": np.log,
     "log1p": np.log1p, "logistic": special.expit, "lt": np.less, "max": np.maximum, "min": np.minimum, "mul": np.multiply, "ne": np.not_equal, "neg": np.negative,
-    "not": np.invert, "or": np.bitwise_or, "random_unwrap": _unwrapped, "random_wrap": lambda x, **_: _wrapped(x), "rsqrt": lambda x: 1 / np.sqrt(x),
-    "select_n": _selected, "sin": np.sin, "sqrt": np.sqrt, "stop_gradient": _same, "sub": np.subtract, "tanh": np.tanh, "xor": np.bitwise_xor,
+    "not": np.invert, "or": np.bitwise_or, "rsqrt": lambda x: 1 / np.sqrt(x), "select_n": _selected, "sin": np.sin, "sqrt": np.sqrt,
+    "stop_gradient": _same, "sub": np.subtract, "tanh": np.tanh, "xor": np.bitwise_xor,
 }  # fmt: skip
-_OF_FLOATS: dict[str, Operation] = {"div": np.divide, "pow": np.power}  # whole numbers are divided in another way
 _SHAPED: dict[str, Callable[..., Operation | None]] = {
     "bitcast_convert_type": lambda given, types, made: (
         (lambda x: np.asarray(x).view(made.dtype)) if made.shape == types[0].shape else None
     ),
     "broadcast_in_dim": _broadcast,
     "concatenate": lambda given, types, made: lambda *parts: np.concatenate(parts, axis=given["dimension"]),
-    "convert_element_type": lambda given, types, made: lambda x: np.asarray(x).astype(made.dtype, copy=False),
+    "convert_element_type": _converted,
+    "div": lambda given, types, made: np.divide if made.dtype.kind == "f" else None,  # whole numbers lose fractions
     "dot_general": _contracted,
     "dynamic_slice": _sliced_from,
     "gather": _picked,
-    "integer_pow": lambda given, types, made: lambda x: np.power(x, made.dtype.type(given["y"])),
+    "integer_pow": lambda given, types, made: (
+        (lambda x: np.power(x, made.dtype.type(given["y"]))) if made.dtype.kind == "f" else None
+    ),
     "iota": _counted,
-    "reduce_and": _reduced(np.logical_and),
+    "pow": lambda given, types, made: np.power if types[0].dtype == types[1].dtype and made.dtype.kind == "f" else None,
+    "reduce_and": _reduced(np.bitwise_and),
     "reduce_max": _reduced(np.maximum),
     "reduce_min": _reduced(np.minimum),
-    "reduce_or": _reduced(np.logical_or),
-    "reduce_sum": _reduced(np.add),
-    "reshape": lambda given, types, made: lambda x: np.reshape(x, made.shape),
+    "reduce_or": _reduced(np.bitwise_or),
+    "reduce_sum": _summed,
+    "reshape": lambda given, types, made: (
+        (lambda x: np.reshape(x, made.shape)) if given["dimensions"] is None else None
+    ),
     "rev": lambda given, types, made: lambda x: np.flip(x, given["dimensions"]),
     "shift_left": lambda given, types, made: np.left_shift if made.dtype.kind == "u" else None,
     "shift_right_logical": lambda given, types, made: np.right_shift if made.dtype.kind == "u" else None,
@@ -313,9 +366,15 @@ _SHAPED: dict[str, Callable[..., Operation | None]] = {
     "stack": lambda given, types, made: lambda *parts: np.stack(parts, axis=given["axis"]),
     "transpose": lambda given, types, made: lambda x: np.transpose(x, given["permutation"]),
 }
+_OF_KEYS: dict[str, Operation] = {
+    "copy": _same,
+    "random_unwrap": _unwrapped,
+    "random_wrap": _wrapped,
+    "select_n": _selected,
+}
 _CONTROL: dict[str, Callable[[Any, dict[int, _Program]], Operation]] = {
     "cond": _choice,
     "scan": _steps_in_turn,
     "while": _steps_while,
 }
-_CALLS = {"custom_jvp_call": "call_jaxpr", "jit": "jaxpr"}
+_CALLS = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "jit": "jaxpr"}

@@ -45,7 +45,7 @@ class Baselines(Mapping[str, float]):
         return len(self.risks)
 
     def __str__(self) -> str:
-        width = max(map(len, self.risks)) + 2
+        width = max(map(len, ("predictor", *self.risks))) + 2
         rows = (
             f"{name:<{width}}{risk:<12.5g}{self.settings.get(name, '')}".rstrip() for name, risk in self.risks.items()
         )

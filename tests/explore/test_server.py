@@ -99,15 +99,15 @@ def test_a_sketch_has_the_limits_alone_until_the_answer_is_known(client):
 def test_along_depth_the_first_draws_are_a_sketch_of_all(client, query):
     """Both are what a compiled program draws, up to rounding."""
     state = VIEWS["depth"].state.parse(query)
-    i, j = np.tril_indices(state.tokens, -1)
     assert state.draws() > 256
-    for part, samples in {"cosine/sketch": 256, "cosine": state.draws()}.items():
-        panel = ask(client, "depth", part, query)
-        assert panel["sketch"] == (samples == 256)
-        assert f"{samples} networks" in panel["notes"][0]
-        for role, width in state.widths.items():
-            drawn = state.network().trajectory(samples, width=width)
-            close(curves(panel)[role]["y"], drawn.cosine[:, i, j].mean(axis=1), rtol=1e-4)
+    for suffix, samples in {"/sketch": 256, "": state.draws()}.items():
+        drawn = {role: state.network().trajectory(samples, width=width) for role, width in state.widths.items()}
+        for observable in ("variance", "cosine", "entropy"):
+            panel = ask(client, "depth", observable + suffix, query)
+            assert panel["sketch"] == (samples == 256)
+            assert f"{samples} networks" in panel["notes"][0]
+            for role, run in drawn.items():
+                close(curves(panel)[role]["y"], run.summary()[observable][0], rtol=1e-4)
 
 
 def test_where_one_batch_is_all_the_finite_width_comes_first(client):
@@ -201,10 +201,13 @@ def test_sketches_of_a_regression_are_what_comes_soon_of_its_answers(client):
 @pytest.mark.parametrize("steps", [10, 47, 300, 512])
 def test_a_descent_in_legs_is_one_descent(steps):
     state = VIEWS["regression"].state.parse({"steps": str(steps), "mu": "0.2", "dim": "31"})
-    panel = VIEWS["regression"].answer("descent", state)
-    run = state.problem().descent(steps, start=state.start, every=state.every)
-    assert panel["curves"][0]["x"] == run.at.tolist()
-    close(panel["curves"][0]["y"], run.risk, rtol=1e-9)
+    done = []
+    panel = VIEWS["regression"].answer("descent", state, done.append)
+    assert done == sorted(done)
+    for method, drawn in zip(("exact", "mean-field"), panel["curves"], strict=True):
+        run = state.problem().descent(steps, start=state.start, every=state.every, method=method)
+        assert drawn["x"] == run.at.tolist()
+        close(drawn["y"], run.risk, rtol=1e-9)
 
 
 def test_a_descent_that_nobody_waits_for_ends_at_its_next_leg(monkeypatch):
@@ -220,7 +223,7 @@ def test_a_descent_that_nobody_waits_for_ends_at_its_next_leg(monkeypatch):
     with pytest.raises(Cancelled):
         VIEWS["regression"].answer("descent", state, report)
     assert len(legs) == 3
-    assert reported == pytest.approx([0, 0.1, 0.2, 0.3])
+    assert reported == pytest.approx([0, 0.05, 0.1, 0.15])  # of two descents
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """NumPy in the place of a compiler: every operation, on its own and in whole networks, gives what jax gives."""
 
+import tracemalloc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +20,16 @@ POSITIVE = np.exp(REAL)
 WORDS = _rng.integers(0, 2**32, (3, 4), dtype=np.uint32)
 SIGNED = _rng.integers(-9, 9, (3, 4), dtype=np.int32)
 YES = REAL > 0
+EDGES = np.array([0.0, -1.7, 1.7, 3e9, -3e9, np.inf, -np.inf, np.nan], np.float32)
 WITH_GAPS = np.where(YES, REAL, np.float32(np.nan))
+
+
+@jax.custom_vjp
+def with_own_derivative(x):
+    return jnp.sin(x) + 1
+
+
+with_own_derivative.defvjp(lambda x: (jnp.sin(x) + 1, x), lambda x, g: (g * jnp.cos(x),))
 
 OPERATIONS = {
     "abs": (jnp.abs, REAL),
@@ -33,6 +44,9 @@ OPERATIONS = {
     "ceil": (jnp.ceil, REAL),
     "concatenate": (lambda x, y: jnp.concatenate([x, y], axis=1), REAL, OTHER),
     "convert": (lambda x: x.astype(jnp.int32), 9 * REAL),
+    "convert what is too large": (lambda x: x.astype(jnp.int32), EDGES),
+    "convert what is negative": (lambda x: x.astype(jnp.uint8), EDGES),
+    "convert to booleans": (lambda x: x.astype(bool), EDGES),
     "copy": (jnp.copy, REAL),
     "cos": (jnp.cos, REAL),
     "div": (lax.div, REAL, OTHER),
@@ -42,6 +56,17 @@ OPERATIONS = {
         _rng.standard_normal((2, 3, 4, 5)).astype(np.float32),
         _rng.standard_normal((4, 5, 2, 6)).astype(np.float32),
     ),
+    "dot, batches in another order": (
+        lambda x, y: lax.dot_general(x, y, (((0,), (3,)), ((3, 1), (0, 2))), precision="highest"),
+        _rng.standard_normal((2, 3, 4, 5)).astype(np.float32),
+        _rng.standard_normal((5, 6, 3, 2)).astype(np.float32),
+    ),
+    "dot, whole numbers": (
+        lambda x, y: lax.dot(x, y.T, preferred_element_type=jnp.int32),
+        np.full((2, 50), 100, np.int8),
+        np.full((2, 50), 90, np.int8),
+    ),
+    "dynamic slice before the start": (lambda x, i: lax.dynamic_slice(x, (i, i), (2, 3)), REAL, np.int32(-7)),
     "dynamic slice": (lambda x, i: lax.dynamic_slice(x, (i, i), (2, 3)), REAL, np.int32(1)),
     "dynamic slice beyond the end": (lambda x, i: lax.dynamic_slice(x, (i, i), (2, 3)), REAL, np.int32(7)),
     "eq": (lax.eq, SIGNED, SIGNED[::-1].copy()),
@@ -75,11 +100,15 @@ OPERATIONS = {
     "not, words": (lax.bitwise_not, WORDS),
     "or": (lax.bitwise_or, WORDS, WORDS[::-1].copy()),
     "pow": (lax.pow, POSITIVE, REAL),
+    "reduce_and, words": (lambda x: lax.reduce(x, np.uint32(0xFFFFFFFF), lax.bitwise_and, (0,)), WORDS),
+    "reduce_or, words": (lambda x: lax.reduce(x, np.uint32(0), lax.bitwise_or, (1,)), WORDS),
     "reduce_and": (lambda x: jnp.all(x, axis=1), YES),
     "reduce_max": (lambda x: jnp.max(x, axis=0), WITH_GAPS),
     "reduce_min": (lambda x: jnp.min(x, axis=(0, 1)), REAL),
     "reduce_or": (lambda x: jnp.any(x, axis=0), YES),
     "reduce_sum": (lambda x: jnp.sum(x, axis=1), REAL),
+    "reduce_sum, many rows": (lambda x: jnp.sum(x, axis=0), np.full((200_000, 2), 0.1, np.float32)),
+    "reduce_sum, small whole numbers": (lambda x: jnp.sum(x, axis=1, dtype=jnp.int8), np.full((2, 3), 100, np.int8)),
     "reshape": (lambda x: x.reshape(2, 6), REAL),
     "rev": (lambda x: lax.rev(x, (1,)), REAL),
     "rsqrt": (lax.rsqrt, POSITIVE),
@@ -98,6 +127,7 @@ OPERATIONS = {
     "tanh": (jnp.tanh, REAL),
     "transpose": (lambda x: x.T, REAL),
     "xor": (lax.bitwise_xor, WORDS, WORDS[::-1].copy()),
+    "a function with its own derivative": (with_own_derivative, REAL),
     "a function in a function": (lambda x: jax.jit(lambda y: jax.nn.relu(y) + 1)(x) * 2, REAL),
     "softmax": (lambda x: jax.nn.softmax(x, axis=1), REAL),
     "a constant": (lambda x: x + jnp.asarray(OTHER), REAL),
@@ -114,6 +144,24 @@ LEFT_TO_JAX = {
     "a Cholesky factor": (lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(3)), REAL),
     "bits as bytes": (lambda x: lax.bitcast_convert_type(x, jnp.uint8), WORDS),
     "a long loop": (lambda x: lax.fori_loop(0, 100, lambda i, y: jnp.cos(y) + x, x), REAL),
+    "a Cholesky factor of a batch": (lambda x: jax.vmap(lambda y: jnp.linalg.cholesky(y * jnp.eye(2)))(x), POSITIVE[0]),
+    "in another order": (lambda x: lax.reshape(x, (12,), dimensions=(1, 0)), REAL),
+    "a power of another type": (lambda x, n: lax.pow(x, n), POSITIVE, np.abs(SIGNED)),
+    "powers of whole numbers": (lambda x: lax.integer_pow(x, 3), SIGNED),
+    "the largest of none": (lambda x: jnp.max(x, axis=1, initial=-1.0), np.zeros((2, 0), np.float32)),
+    "half precision": (
+        lambda x: lax.erf(x.astype(jnp.bfloat16)) + jnp.sum(x.astype(jnp.float16)).astype(jnp.bfloat16),
+        REAL,
+    ),
+    "keys compared": (lambda one, other: one == other, jax.random.key(1), jax.random.key(2)),
+    "a batch of loops": (
+        jax.vmap(lambda x: lax.while_loop(lambda y: y < 2, lambda y: y + jnp.exp(x), x)),
+        REAL.reshape(-1),
+    ),
+    "many numbers in few steps": (
+        lambda x: lax.map(lambda i: x + i.astype(jnp.float32), jnp.arange(3))[:, ::9973],
+        np.zeros(2**18, np.float32),
+    ),
     "random bits of jax": (lambda key: jax.random.bits(key, (5,)), jax.random.key(0)),
 }
 
@@ -191,6 +239,74 @@ def test_keys_are_one_number_each():
     assert bool((keys == as_keys).all())
     assert bool(key == as_key)
     assert_array_equal(bits, as_bits)
+
+
+def test_a_function_is_traced_for_every_kind_of_arrays():
+    traced = []
+
+    @interpreted
+    def double(x):
+        traced.append(x.dtype)
+        return x + x
+
+    for x in (REAL, OTHER, SIGNED, REAL[:2], np.float32(3), REAL):
+        found = double(x)
+        assert (found.dtype, found.shape) == (x.dtype, np.shape(x))
+        assert_array_equal(found, 2 * x)
+    with jax.enable_x64(True):
+        assert double(np.float64(0.1)) == 0.2
+    assert double(np.float64(0.1)).dtype == np.float32
+    assert len(traced) == 5  # outside of that context a float64 is a float32, and known
+    assert_array_equal(double(REAL), 2 * REAL)
+
+
+def test_what_is_printed_is_printed(capfd):
+    interpreted(lambda x: (jax.debug.print("seen {}", x), x + 1)[1])(np.float32(7))
+    jax.effects_barrier()
+    assert "seen 7.0" in capfd.readouterr().out
+
+
+def test_other_keys_are_refused():
+    with pytest.raises(TypeError, match=r"rbg.*threefry2x32"):
+        interpreted(lambda key: jax.random.normal(key))(jax.random.key(0, impl="rbg"))
+
+
+def test_values_are_held_no_longer_than_they_are_needed():
+    """A chain of a hundred arrays needs room for a few of them."""
+
+    def chain(x):
+        for _ in range(100):
+            x = jnp.sin(x) + 1
+        return x
+
+    x, run = np.zeros(2**18, np.float32), interpreted(chain)
+    run(x)
+    tracemalloc.start()
+    run(x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * x.nbytes
+
+
+def test_results_are_arrays_of_their_own():
+    fixed, x = np.ones(3, np.float32), np.zeros(3, np.float32)
+    function = interpreted(lambda x: (x, x + 1, jnp.asarray(fixed) * 1, jnp.broadcast_to(x[:1], (3,)), jnp.arange(3.0)))
+    for result in function(x):
+        result += 7
+    assert (x == 0).all()
+    assert (fixed == 1).all()
+    assert [result.tolist() for result in function(x)] == [[0] * 3, [1] * 3, [1] * 3, [0] * 3, [0, 1, 2]]
+
+
+def test_arguments_have_the_precision_that_jax_gives_them():
+    def third(x):
+        return x / 3
+
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            found, expected = interpreted(third)(np.float64(1.0)), jax.jit(third)(np.float64(1.0))
+            assert found.dtype == expected.dtype == (np.float64 if wide else np.float32)
+            assert found == np.asarray(expected)
 
 
 def test_what_is_not_needed_is_not_computed(monkeypatch):

@@ -307,6 +307,7 @@ def test_baselines_by_name_are_those_of_the_table(monkeypatch):
     some = p.baselines("bayes_full", "softmax")
     assert dict(some) == {name: table[name] for name in ("bayes_full", "softmax")}
     assert some.settings == {"softmax": "beta = 1"}
+    assert str(p.baselines("zero")) == "predictor  excess risk\nzero       0.64"
     with pytest.raises(ValueError, match=r"baseline='bayes': .*'bayes_full'"):
         p.baselines("bayes")
 

@@ -137,6 +137,7 @@ class Waiting {
     this.start = performance.now();
     this.shown = setTimeout(() => this.show(), PATIENCE);
     $("status-text").textContent = "Computing";
+    $("status-time").textContent = "";
   }
 
   now(title) {
