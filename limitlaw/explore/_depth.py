@@ -21,6 +21,7 @@ from ..networks import (
     Residual,
     RMSNorm,
     Trajectory,
+    blocks_of,
     numbers_of_a_draw,
 )
 from ._jobs import Report
@@ -34,7 +35,8 @@ _MOST_BATCHES = 4
 _NUMBERS = 2**27  # random numbers that are drawn in about a second
 _HEADS = 270  # of a batch, that are computed in as long
 _BLOCK = 10  # heads that the rest of a block is worth
-# 4 and 12 heads have their shares of them
+_HEAD_STOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+# most numbers of heads have their shares of them
 _WIDTHS = (48, 96, 144, 192, 288, 384, 576, 768, 1152, 1536, 2304, 3072, 4080)
 _POINTS, _REACH = 241, 6.0
 _OWN = ("model", ("own",))
@@ -50,7 +52,7 @@ class Depth(State):
         192, "Width n", "count", low=2, high=4096, infinite=True, stops=_WIDTHS, group="Network"
     )
     tokens: int = control(4, "Tokens", "count", low=2, high=8, group="Network")
-    heads: int = control(4, "Heads", "count", low=1, high=64, logarithmic=True, group="Block", only=_OWN)
+    heads: int = control(4, "Heads", "count", low=1, high=64, stops=_HEAD_STOPS, group="Block", only=_OWN)
     norm: str = control("pre", "Norm", "choice", choices=("pre", "post", "none"), group="Block", only=_OWN)
     kind: str = control(
         "LayerNorm", "Kind of norm", "choice", choices=("LayerNorm", "RMSNorm"), group="Block", only=_OWN
@@ -197,11 +199,21 @@ def remarks(state: Depth, report: Report) -> Panel:
     net = state.network()
     sentences = observations(_drawn(state), net) or ["Nothing stands out."]
     if state.model != "own":
-        sentences.append(
-            f"Infinite width is taken with the scales that the weights have at width {net.width}: "
-            f"at their fixed standard deviation there is no limit."
-        )
+        sentences += _about_model(state, net)
     return figure("", "", notes=sentences)
+
+
+def _about_model(state: Depth, net: Network) -> list[str]:
+    """What the model is beside what it is called."""
+    subject = state.subject
+    whole = from_config(subject.config, subject.tokens)
+    (heads,) = {int(layer.heads) for top in net.layers for layer, _ in top.walk() if isinstance(layer, Attention)}
+    return [
+        f"This is {subject.title} with {state.depth} blocks of width {net.width} and {heads} heads (its own: {blocks_of(whole)} blocks of width {whole.width}), "
+        f"on {subject.tokens_in_words}.",
+        f"Infinite width is taken with the scales that the weights have at width {net.width}: "
+        f"at their fixed standard deviation there is no limit.",
+    ]
 
 
 def python(state: Depth) -> str:

@@ -31,14 +31,14 @@ Settings = tuple[tuple[str, Any], ...]
 class Regression(State):
     """A problem of single-location regression, and where descent starts."""
 
-    dim: int = control(100, "Dimension d", "count", low=2, high=1000, logarithmic=True, group="Problem")
+    dim: int = control(100, "Dimension d", "count", low=4, high=1000, logarithmic=True, group="Problem")
     tokens: int = control(20, "Tokens L", "count", low=2, high=10**6, logarithmic=True, group="Problem")
     gamma: float = control(
         0.7, "Spread γ", "number", low=0.05, high=1.0, group="Problem",
         hint="Standard deviation of the token with the signal, which is √((1 − γ²) d).",
     )  # fmt: skip
     beta: float = control(
-        1.0, "Temperature β", "number", low=0.01, high=4.0, group="Problem", hint="Scores are β √d x·u."
+        1.0, "Inverse temperature β", "number", low=0.01, high=4.0, group="Problem", hint="Scores are β √d x·u."
     )
     link: str = control("linear", "Link", "choice", choices=tuple(LINKS), group="Problem")
     mu: float = control(
@@ -201,12 +201,18 @@ def _phases(state: Regression, report: Report, points: int) -> Panel:
         report(i / len(y))
         rows.append(state.problem().phase_diagram(x_name, y_name, x_values=x, y_values=y[i : i + 2]).risk)
     diagram = PhaseDiagram(state.problem(), x_name, y_name, x, y, np.concatenate(rows))
+    boundary = _boundary(diagram)
+    drawn = not np.isnan(boundary[0]).all()
     return figure(
         SYMBOLS[x_name],
         SYMBOLS[y_name],
-        [curve("c μ = ψ", *_boundary(diagram))],
-        [heat_map("oracle's exact risk", x, y, diagram.risk)],
-        notes=["The line is c μ = ψ: in the mean-field limit the signal is found on the side where the risk is small."],
+        [curve("c μ = ψ", *boundary)] if drawn else [],
+        [heat_map("exact risk at ν = 1", x, y, diagram.risk)],
+        notes=[
+            "The line is where, in the mean-field limit, the score of the token with the signal equals the free energy of the others: it is found on the side where the risk is small."
+        ]
+        if drawn
+        else ["The mean-field limit has no boundary here."],
     )
 
 

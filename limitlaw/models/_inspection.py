@@ -25,6 +25,7 @@ _UNEQUAL = 10.0  # a ratio of variances between tokens at the input
 _FITS = 0.99  # a coefficient of determination from which a law of growth is named
 _LEAST_BLOCKS = 4  # from which a law of growth can be told
 _TAILS = 2.0  # a multiple of 6/n from which the kurtosis is more than that of n coordinates
+_ENOUGH_DRAWS = 50  # that have a say in an average
 _NOT_GAUSSIAN = 0.01  # an excess kurtosis at infinite width that is worth a word
 
 
@@ -46,13 +47,14 @@ def observations(trajectory: Trajectory, net: Network) -> list[str]:
         return [
             f"The stream grows beyond what single precision holds by block {block}, and nothing is known from there on: add a norm, or make the skip or the gains smaller."
         ]
+    rare = _rare(trajectory)
     found = [
         _collapse(trajectory),
         _attention(trajectory),
-        _variance(trajectory, net),
+        rare or _variance(trajectory, net),
         _unequal_tokens(trajectory),
-        _tails(trajectory, net),
-        _alone(trajectory, net),
+        None if rare else _tails(trajectory, net),
+        None if rare else _alone(trajectory, net),
     ]
     return [sentence for sentence in found if sentence]
 
@@ -99,7 +101,7 @@ def _attention(t: Trajectory) -> str | None:
         )
     if share[-1] > _UNIFORM:
         return (
-            f"Attention saturates: from block {blocks[_from(share > _UNIFORM)]} on its entropy is above {100 * _UNIFORM:.0f}% of "
+            f"Attention becomes uniform: from block {blocks[_from(share > _UNIFORM)]} on its entropy is above {100 * _UNIFORM:.0f}% of "
             f"the largest, so heads average over all they see."
         )
     if share.min() < _SELECTIVE:
@@ -109,6 +111,18 @@ def _attention(t: Trajectory) -> str | None:
             f"at about {seen:.1f} of {keys} keys in the last block."
         )
     return None
+
+
+def _rare(t: Trajectory) -> str | None:
+    """Whether averages over networks are those of a few of them: if `log v` has the variance `s2`, of the order of one in `exp(2 s2)` draws has a say in them."""
+    last = t.gram[:, -1, -1, -1].astype(np.float64)
+    spread = np.log(last[last > 0]).std() if (last > 0).any() else 0.0
+    if np.expm1(2 * spread**2) < t.samples / _ENOUGH_DRAWS:
+        return None
+    return (
+        f"Few networks decide the averages: from one to the next the variance of the last token differs by factors of {_about(np.exp(spread))}, "
+        f"so that {t.samples} draws mostly show too small a variance and kurtosis, with errors that are too small; draw many more, or add a norm."
+    )
 
 
 def _variance(t: Trajectory, net: Network) -> str | None:
@@ -189,7 +203,7 @@ def _tails(t: Trajectory, net: Network) -> str | None:
         )
     if kurtosis - 3 * error < deep:
         return (
-            f"Tails from finite width: {found}, {kurtosis / own:.2g} times 6/n; {layers} layers at this width can bring "
+            f"Tails from finite width: {found}, {_fold(kurtosis / own)} times 6/n; {layers} layers at this width can bring "
             f"{_about(deep)} by themselves.{after}"
         )
     return (

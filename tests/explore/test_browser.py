@@ -209,11 +209,45 @@ def test_all_sketches_of_depth_are_drawn_while_other_tokens_are_computed(page, a
     sketched = {part: traces(page, part)["width 16"]["y"] for part in before}
     assert all(sketched[part] != before[part] for part in before)
     assert page.locator("#panel-law.stale").count() == 1
+    playwright.expect(page.locator("#panel-entropy .first")).to_have_text("first look")
+    for panel in ("entropy", "law"):  # neither a sketch nor what belongs to another state is taken away
+        playwright.expect(page.locator(f"#panel-{panel} button", has_text="CSV")).to_be_hidden()
     for route in held:
         route.continue_()
     settle(page)
     assert traces(page, "entropy")["width 16"]["y"][1:] == pytest.approx(sketched["entropy"][1:], rel=0.1)
     assert traces(page, "variance")["width 16"]["y"] != sketched["variance"]
+    playwright.expect(page.locator("#panel-entropy .first")).to_be_hidden()
+    playwright.expect(page.locator("#panel-entropy button", has_text="CSV")).to_be_visible()
+
+
+def test_every_step_of_a_slider_is_another_value(page, address):
+    visit(page, f"{address}?view=layer&width=inf&tokens=2")
+    slider, seen = page.locator("[data-for=heads]"), ["1"]
+    for _ in range(4):
+        slider.press("ArrowRight")
+        seen.append(page.input_value("#field-heads"))
+    assert seen == ["1", "2", "3", "4", "6"]
+    slider.press("End")
+    assert page.input_value("#field-heads") == "inf"
+    visit(page, f"{address}?view=regression&steps=10")
+    page.locator("[data-for=dim]").press("End")
+    assert page.input_value("#field-dim") == "1000"
+
+
+def test_a_view_is_found_as_it_was_left(page, address):
+    visit(page, f"{address}?view=layer&width=inf&tokens=2&heads=2")
+    for link in ("Depth", "Layer"):
+        page.get_by_role("link", name=link).click()
+    settle(page)
+    assert dict(parse_qsl(urlsplit(page.url).query)) == {"view": "layer", "width": "inf", "tokens": "2", "heads": "2"}
+    assert page.input_value("#field-heads") == "2"
+
+
+def test_a_part_that_is_refused_is_not_the_end_of_the_others(page, address):
+    page.goto(f"{address}?view=depth&norm=none&skip=2&depth=40&width=48&mlp=relu&heads=2&tokens=2")
+    playwright.expect(page.locator("#panel-remarks .note").first).to_contain_text("single precision", timeout=PATIENCE)
+    playwright.expect(page.locator("#panel-law .error")).to_contain_text("single precision")
 
 
 def test_the_url_is_the_state(page, address, browser):

@@ -121,6 +121,14 @@ def test_many_tokens_on_several_threads():
     assert np.abs(gram.mean(axis=0)[0, 1] / (gram[:, 0, 1].std() / 6000**0.5)) > 10  # attention makes tokens alike
 
 
+@pytest.mark.parametrize("layer", [ll.MLP("relu"), ll.Attention(heads=2, head_dim=1)], ids=["mlp", "attention"])
+def test_tokens_span_no_more_than_the_width(layer):
+    """Rounding is no dimension: of three tokens of width 2 the Gram matrix is singular, but for draws in which it was so close to rank 1 that rounding decides."""
+    t = ll.Network(ll.GaussianInputs(np.eye(3)), ll.Repeat(4, ll.Residual(layer))).trajectory(10_000, width=2)
+    least, *_, largest = np.moveaxis(np.linalg.eigvalsh(t.gram.astype(np.float64)), -1, 0)
+    assert ((least / largest > 1e-3).mean(axis=0) < 1e-3).all()
+
+
 @pytest.mark.parametrize("width", some_at_length([2, 3], quick=[3]))
 @pytest.mark.full
 def test_fewer_dimensions_than_tokens(width):

@@ -9,7 +9,7 @@ const LONG = 3; // seconds from which it is said why
 const tab = crypto.getRandomValues(new Uint32Array(2)).join("-");
 const $ = (id) => document.getElementById(id);
 
-const page = { views: {}, name: "", form: null, panels: new Map(), logarithmic: new Set(), asking: null, timer: 0 };
+const page = { views: {}, name: "", form: null, panels: new Map(), logarithmic: new Set(), asking: null, timer: 0, left: new Map() }; // left: the states of the other views
 
 async function ask(path, signal) {
   const response = await fetch(path, { signal, headers: { "x-limitlaw-tab": tab } });
@@ -115,7 +115,7 @@ function answer(panel, state, asking) {
   return shown(panel, asking, async () => panel.show(await ask(`/api/${page.name}/${panel.part.name}?${state}`, asking.signal), state));
 }
 
-// a refusal that names a field is that of the whole state, any other that of the part
+// a refusal that names a field is that of the whole state, unless it is a field of some parts; any other is that of the part
 async function shown(panel, asking, show) {
   try {
     await show();
@@ -125,6 +125,7 @@ async function shown(panel, asking, show) {
     if (error.field === undefined) throw new Error("The server does not answer; start limitlaw explore again and reload");
     if (!error.field) return;
     page.form.blame(error.field, error.message);
+    if (page.form.concernsAPart(error.field)) return;
     throw new Error("A value cannot be used: see the field marked in red");
   }
 }
@@ -205,7 +206,8 @@ function addView([name, view]) {
   link.dataset.view = name;
   link.addEventListener("click", (event) => {
     event.preventDefault();
-    history.pushState(null, "", link.href);
+    page.left.set(page.name, location.search);
+    history.pushState(null, "", page.left.get(name) ?? link.href);
     read();
   });
   return link;

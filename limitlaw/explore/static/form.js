@@ -67,6 +67,10 @@ export class Form {
     return Object.fromEntries(Object.entries(this.values).filter(([name]) => concerns(this.fields.get(name).control)));
   }
 
+  concernsAPart(name) {
+    return Boolean(this.fields.get(name)?.control.parts.length);
+  }
+
   valueOf(name) {
     return this.fields.get(name).main.value;
   }
@@ -138,17 +142,15 @@ function among(stops) {
   return {
     last: stops.length - 1,
     at: (place) => String(stops[place]),
-    place: (value) => stops.reduce((best, stop, i) => (Math.abs(Math.log(stop / value)) < Math.abs(Math.log(stops[best] / value)) ? i : best), 0),
+    place: (value) => stops.reduce((best, stop, i) => (Math.abs(Math.log(stop / value)) <= Math.abs(Math.log(stops[best] / value)) ? i : best), 0),
   };
 }
 
+// each value once, so that every step of the slider is one
 function octaves({ low, high }) {
-  const last = Math.round(STEPS_PER_OCTAVE * Math.log2(high / low));
-  return {
-    last,
-    at: (place) => String(Math.round(low * 2 ** (place / STEPS_PER_OCTAVE))),
-    place: (value) => Math.min(last, Math.round(STEPS_PER_OCTAVE * Math.log2(Math.max(value, low) / low))),
-  };
+  const steps = Math.round(STEPS_PER_OCTAVE * Math.log2(high / low));
+  const values = Array.from({ length: steps }, (_, place) => Math.round(low * 2 ** (place / STEPS_PER_OCTAVE)));
+  return among([...new Set([...values.filter((value) => value < high), high])]);
 }
 
 function evenly({ kind, low, high }) {

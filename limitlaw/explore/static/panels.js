@@ -44,10 +44,11 @@ export class Panel {
     this.csv = button("CSV", "Download the data as CSV", () => this.data());
     this.content = make("div", { className: "content" });
     const heading = make("h2", { textContent: part.title, id: `title-${part.name}` });
+    this.first = make("span", { className: "first", textContent: "first look", title: "The answer proper follows", hidden: true });
     this.element = make(
       "section",
       { className: "panel stale", id: `panel-${part.name}` },
-      make("header", {}, heading, this.scale, ...this.images, this.csv),
+      make("header", {}, heading, this.first, this.scale, ...this.images, this.csv),
       this.content,
     );
     this.element.setAttribute("aria-labelledby", heading.id);
@@ -56,6 +57,7 @@ export class Panel {
 
   wait() {
     this.element.classList.add("stale");
+    this.offer();
     setTimeout(loaded, HEAD_START);
   }
 
@@ -63,6 +65,7 @@ export class Panel {
   shows(state) {
     const does = this.answer !== null && this.state === state;
     if (does) this.element.classList.remove("stale");
+    this.offer();
     return does;
   }
 
@@ -88,6 +91,7 @@ export class Panel {
     this.answer = answer;
     this.state = state;
     this.element.classList.remove("stale");
+    this.offer();
     if (!globalThis.Plotly && isPlain(answer)) this.content.replaceChildren(preview(answer, this.content.clientWidth));
     this.drawn = painted().then(loaded).then(() => answer === this.answer && this.draw());
   }
@@ -96,11 +100,13 @@ export class Panel {
     return Boolean(this.answer?.curves?.length || this.answer?.maps?.length);
   }
 
-  // only what there is can be downloaded, only curves can be seen on another axis
+  // only what belongs to the state can be downloaded, only curves can be seen on another axis
   offer() {
-    for (const image of this.images) image.hidden = !this.isFigure;
+    const whole = this.state !== null && !this.element.classList.contains("stale");
+    for (const image of this.images) image.hidden = !this.isFigure || !whole;
     this.scale.hidden = !this.isFigure || this.answer.maps.length > 0 || this.answer.logarithmic.includes("y");
-    this.csv.hidden = !(this.isFigure || this.answer?.rows);
+    this.csv.hidden = !(this.isFigure || this.answer?.rows) || !whole;
+    this.first.hidden = this.answer === null || this.state !== null;
   }
 
   draw() {
@@ -290,6 +296,7 @@ function themed() {
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     hovermode: "closest",
     showlegend: true,
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls
   };
 }
 
