@@ -1,4 +1,4 @@
-"""Memory between answers: what they leave behind is returned to the system, and compiled programs go when they take too much."""
+"""Memory between answers: what they leave behind is returned to the system, and tables and compiled programs go when they take too much."""
 
 import ctypes
 import gc
@@ -9,8 +9,10 @@ from pathlib import Path
 
 import jax
 
+from ..slr import release_tables
+
 # bytes beyond a start at which jax has computed nothing yet; with the parts of its library that it reads later, below 150 MB in all
-_ROOM = 95 * 10**6
+_ROOM = 85 * 10**6
 _CROWDED = 0.5  # of the room, above which one view makes room for another
 _MOST_ARENAS = -8  # as glibc's mallopt knows it
 
@@ -57,14 +59,18 @@ class Room:
         """Before an answer: the programs of another view go, unless they are few; this one has none of them in common."""
         with self._lock:
             if view != self._view and occupied() > self._crowded:
+                release_tables()
                 jax.clear_caches()
                 _return_unused()
             self._view = view
 
     def tidy(self) -> None:
-        """After an answer: return free memory, and drop the programs if it is not enough."""
+        """After an answer: return free memory, and if it is not enough drop the tables of a regression, then the programs."""
         with self._lock:
             _return_unused()
+            if occupied() > self._usual:
+                release_tables()
+                _return_unused()
             if self._dropped:
                 self._most = max(self._most, occupied())
                 self._dropped = False

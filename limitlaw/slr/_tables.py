@@ -213,6 +213,21 @@ def tables_of(setting: Setting) -> Tables:
     return Tables(setting)
 
 
+def release_tables() -> None:
+    """Forget the tables of the last problem, which may be large; they are built again when they are needed.
+
+    !!! Example
+
+        >>> from limitlaw import slr
+        >>> p = slr.Problem(dim=20, tokens=5)
+        >>> before = p.risk(1, 1)
+        >>> slr.release_tables()
+        >>> p.changed(noise=0.0).risk(1, 1) == before
+        True
+    """
+    tables_of.cache_clear()
+
+
 def noise_alone(setting: Setting) -> tuple[float, float, float]:
     """Mean and variance of the attended score, and the participation `E sum q^2`, among the other tokens when there is no signal."""
     t = tables_of(setting)

@@ -633,6 +633,23 @@ def test_programs_are_dropped_where_there_is_no_room_for_them_but_not_again_and_
     assert dropped == [160, 160]
 
 
+def test_tables_go_before_programs(monkeypatch):
+    used, dropped = [100], []
+    monkeypatch.setattr(_memory, "occupied", lambda: used[0])
+    monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append("programs"))
+
+    def release():
+        dropped.append("tables")
+        used[0] -= 30
+
+    monkeypatch.setattr(_memory, "release_tables", release)
+    room = Room(50)
+    for used[0], expected in ((140, []), (170, ["tables"]), (190, ["tables", "programs"])):
+        dropped.clear()
+        room.tidy()
+        assert dropped == expected
+
+
 def test_one_view_makes_room_for_another_where_there_is_little(monkeypatch):
     used, dropped = [100], []
     monkeypatch.setattr(_memory, "occupied", lambda: used[0])
