@@ -183,15 +183,16 @@ entropy = Along("entropy", "entropy of attention, nats")
 
 
 def law(state: Depth, report: Report) -> Panel:
-    """The law of a fresh read-out of the last token after a block."""
-    found = _drawn(state).law(state.seen_block, -1)
-    gaussian = Gaussian(var=found.var())
-    x = _REACH * float(found.std()) * np.linspace(-1, 1, _POINTS)
-    curves = [
-        curve(found.name, x, found.pdf(x), role="finite"),
-        curve("Gaussian, same variance", x, gaussian.pdf(x), role="gaussian"),
-    ]
-    return figure("read-out of the last token", "density", curves)
+    """The law of a fresh read-out of the last token after a block, at the width in question and at infinite width."""
+    runs = {role: _trajectory(replace(state, block=0), width, state.draws()) for role, width in state.widths.items()}
+    found = {role: run.law(state.seen_block, -1) for role, run in runs.items()}
+    first = found["finite"]
+    x = _REACH * float(first.std()) * np.linspace(-1, 1, _POINTS)
+    drawn = {_width_in_words(state, runs[role].width): (role, each) for role, each in found.items()}
+    drawn["Gaussian, same variance"] = "gaussian", Gaussian(var=first.var())
+    curves = [curve(name, x, each.pdf(x), role=role) for name, (role, each) in drawn.items()]
+    where = f"after block {state.seen_block}" if state.seen_block else "at the input"
+    return figure(f"read-out of the last token {where}", "density", curves)
 
 
 def remarks(state: Depth, report: Report) -> Panel:
@@ -228,6 +229,7 @@ def python(state: Depth) -> str:
     ]
     if not isinf(state.width):
         lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf, jit=False)}")
+        lines.append(f"limit_law = limit.law({state.seen_block}, -1)")
     lines.append(f"law = t.law({state.seen_block}, -1)")
     return "\n".join(lines) + "\n"
 

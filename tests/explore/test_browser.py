@@ -87,7 +87,7 @@ def traces(page, part):
     ("view", "parts"),
     [
         ("layer", {"density": 4, "mixing": 3, "scores": 3, "convergence": 2}),
-        ("depth", {"variance": 2, "kurtosis": 2, "cosine": 2, "entropy": 2, "law": 2}),
+        ("depth", {"variance": 2, "kurtosis": 2, "cosine": 2, "entropy": 2, "law": 3}),
         ("regression", {"landscape": 4, "descent": 2, "phases": 2, "baselines": 6}),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_typed_mask_is_explained_or_gives_the_numbers_of_the_library(page, add
 
 def test_the_law_of_a_block_is_seen_by_dragging_and_by_keys(page, address):
     visit(page, f"{address}?view=depth&depth=3&width=16&mlp=none&heads=2&tokens=2&norm=none")
-    assert "after block 3" in traces(page, "law")
+    playwright.expect(page.locator("#panel-law .xtitle")).to_contain_text("after block 3")
     asked = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))
     marker = page.locator("#panel-kurtosis .marker")
@@ -156,12 +156,12 @@ def test_the_law_of_a_block_is_seen_by_dragging_and_by_keys(page, address):
         page.mouse.move(plot["x"] + at * plot["width"], box["y"] + 40)
     page.mouse.up()
     playwright.expect(marker).to_have_attribute("aria-valuenow", "1")
-    playwright.expect(page.locator("#panel-law .legend")).to_contain_text("after block 1")
+    playwright.expect(page.locator("#panel-law .xtitle")).to_contain_text("after block 1")
     page.locator("#panel-variance .marker").focus()
     page.keyboard.press("ArrowRight")
-    playwright.expect(page.locator("#panel-law .legend")).to_contain_text("after block 2")
+    playwright.expect(page.locator("#panel-law .xtitle")).to_contain_text("after block 2")
     page.keyboard.press("Home")
-    playwright.expect(page.locator("#panel-law .legend")).to_contain_text("after block 0")
+    playwright.expect(page.locator("#panel-law .xtitle")).to_contain_text("at the input")
     settle(page)
     assert dict(parse_qsl(urlsplit(page.url).query))["block"] == "0"
     assert set(asked) <= {"/api/depth/law", "/api/progress"}

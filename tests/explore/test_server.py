@@ -153,8 +153,8 @@ def test_depth_is_the_trajectory_of_the_library(client):
             value, error = t.summary()[name]
             close(drawn["y"], value)
             close(drawn["error"], error)
-    law = curves(ask(client, "depth", "law", {**SHALLOW, "block": "1"}))["finite"]
-    close(law["y"], net.trajectory(1024, width=16, jit=False).law(1, -1).pdf(np.array(law["x"])))
+        law = curves(ask(client, "depth", "law", {**SHALLOW, "block": "1"}))[role]
+        close(law["y"], t.law(1, -1).pdf(np.array(law["x"])))
 
 
 @pytest.mark.parametrize(
@@ -377,8 +377,9 @@ def test_copied_python_makes_the_numbers_of_a_layer(client, query, executed):
 def test_copied_python_makes_the_numbers_along_depth(client, executed):
     names = executed("depth", SHALLOW)
     close(curves(ask(client, "depth", "kurtosis", SHALLOW))["finite"]["y"], names["t"].summary()["kurtosis"][0])
-    law = curves(ask(client, "depth", "law", SHALLOW))["finite"]
-    close(law["y"], names["law"].pdf(np.array(law["x"])))
+    laws = curves(ask(client, "depth", "law", SHALLOW))
+    for role, name in (("finite", "law"), ("limit", "limit_law")):
+        close(laws[role]["y"], names[name].pdf(np.array(laws[role]["x"])))
 
 
 @pytest.mark.parametrize("model", ["gpt2", "bert", "llama", "vit"])
