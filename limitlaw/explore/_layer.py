@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf, isinf
@@ -68,7 +68,7 @@ class Layer(State):
     mask: str = control("none", "Mask", "choice", choices=("none", "causal", "own"), group="Layer")
     own_mask: str = control(
         "", "Own mask", "text", group="Layer", only=("mask", ("own",)),
-        hint="For each query a row, with 1 for the keys that it sees and 0 for others: 1 0; 1 1",
+        hint="For each query a row, with 1 for the keys that it sees and 0 for others: 1 0; 1 1. Empty: all are seen.",
     )  # fmt: skip
     query_std: float = control(1.0, "Query std", "number", low=0.0, high=10.0, group="Standard deviations")
     key_std: float = control(1.0, "Key std", "number", low=0.0, high=10.0, group="Standard deviations")
@@ -105,8 +105,8 @@ class Layer(State):
         )  # fmt: skip
 
     def _mask(self) -> str | list[list[bool]] | None:
-        if self.mask != "own":
-            return None if self.mask == "none" else self.mask
+        if self.mask != "own" or not self.own_mask.strip():
+            return None if self.mask in ("none", "own") else self.mask
         rows = self._square("own_mask", "1 0; 1 1")
         if any(entry not in (0, 1) for row in rows for entry in row):
             raise FieldError(
@@ -274,10 +274,16 @@ def scores(state: Layer, report: Report) -> Panel:
         f"score of query {state.token} and key {state.key}",
         "density",
         (curve(_named(role, law), x, law.pdf(x), role=role) for role, law in laws.items()),
-        notes=[]
-        if "limit" in laws or isinf(state.width)
-        else ["Divided by d, scores tend to a constant: the limit has no density."],
+        notes=list(_about_scores(state, laws)),
     )
+
+
+def _about_scores(state: Layer, laws: Mapping[str, Law]) -> Iterator[str]:
+    if "limit" not in laws and not isinf(state.width):
+        yield "Divided by d, scores tend to a constant: the limit has no density."
+    allowed = state.attention(state.heads).allowed(state.network().layout)
+    if allowed is not None and not allowed[state.token, state.key]:
+        yield f"The mask hides key {state.key} from query {state.token}: this score is not used."
 
 
 @functools.lru_cache(1)

@@ -176,6 +176,17 @@ def test_another_depth_of_the_same_block_compiles_nothing():
     assert [program._cache_size() for program in (_branch, _joined)] == compiled
 
 
+def test_a_score_that_a_mask_hides_is_said_to_be_hidden(client):
+    query = {"tokens": "2", "width": "inf", "mask": "causal", "key": "1"}
+    assert ask(client, "layer", "scores", query)["notes"] == [
+        "The mask hides key 1 from query 0: this score is not used."
+    ]
+    assert ask(client, "layer", "scores", {**query, "token": "1"})["notes"] == []
+    empty = {"tokens": "2", "width": "inf", "mask": "own"}  # all are seen
+    plain = ask(client, "layer", "density", {"tokens": "2", "width": "inf"})
+    assert ask(client, "layer", "density", empty) == plain
+
+
 def test_sketches_of_a_regression_are_what_comes_soon_of_its_answers(client):
     query = {**QUICK_DESCENT, "link": "relu"}
     p = slr.Problem(dim=30, tokens=20, gamma=0.7, beta=1.0, link="relu")
@@ -451,7 +462,6 @@ def assert_sentence(refusal, kind):
         ("layer", {"inputs": "fixed", "gram": "nan"}, "gram"),
         ("layer", {"inputs": "fixed", "gram": "1 " * 3000}, "gram"),
         ("layer", {"inputs": "fixed", "gram": "1 0; 0 1", "width": "1"}, "width"),
-        ("layer", {"mask": "own"}, "own_mask"),
         ("layer", {"mask": "own", "own_mask": "1 0; 1 1"}, "own_mask"),
         ("layer", {"mask": "own", "own_mask": "1 0; 1 2", "tokens": "2"}, "own_mask"),
         ("layer", {"mask": "own", "own_mask": "0 0; 1 1", "tokens": "2"}, "own_mask"),
