@@ -30,7 +30,7 @@ STUDY = """
 name = "small"
 measure = ["moments", "kl"]
 trials = 3
-samples = 4096
+samples = 200_000
 [network]
 inputs = { kind = "Inputs", tokens = 3 }
 layers = [{ kind = "Attention", heads = 2 }]
@@ -145,11 +145,11 @@ def test_a_client_that_is_killed_and_another_at_the_same_time(alone, tmp_path):
     first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(list((tmp_path / "out").rglob("*.npz"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
+        time.sleep(0.01)
     first.kill()
     first.wait()
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.npz")}
-    assert 3 <= len(kept) < 30
+    assert 3 <= len(kept) < 30  # of 32
     two = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [process.communicate(timeout=300) for process in two]
     assert [process.returncode for process in two] == [0, 0], outputs
