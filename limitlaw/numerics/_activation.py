@@ -3,31 +3,43 @@
 import functools
 import numbers
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
-from ._expectation import gaussian_expectation
-from ._mehler import mehler_kernel, rule_error
+from .._checks import ArgumentError, ArgumentTypeError, suggestion
+from ._integrate import REACH, gaussian_expectation, hermite_mean, mehler_error, mehler_kernel
 
 Dual = Callable[[Any, Any, Any], Any]
-_KERNEL_ERROR = 2e-3  # kinks cost 4e-4
+_KERNEL_ERROR = 2e-3  # of the quadrature of a dual activation, as a share of E phi^2; kinks cost 4e-4, jumps 5e-2
+_MISSED = 1e-3  # share of E phi(z)^2 beyond the reach of quadrature: x^9 has 2e-9, x^20 has 1e-4, exp(x^2 / 4) has 1/2
+_NODES = 300  # on either side of 0, where a function is tried, to twice the reach: steps of 0.06 standard deviations
 
 
 @dataclass(frozen=True)
 class Activation:
     """A coordinatewise function with a name and, where one exists, a closed form of its dual.
 
-    The dual is `kappa(a, b, c) = E phi(u) phi(v)` for `(u, v)` centred Gaussian with variances `a`, `b` and covariance
-    `c`. `identity_up_to` is the largest `|x|` up to which the function is the identity.
+    An activation is a value: it can be compared, hashed, copied and pickled (a function of the user's as pickle does
+    it, by its name in a module).
 
-    !!! Example
+    Args:
+        name: What the activation is called.
+        function: A JAX function of one number.
+        dual: `kappa(a, b, c) = E phi(u) phi(v)` of centred Gaussians with variances `a`, `b` and covariance `c`.
+        identity_up_to: The largest `|x|` up to which the function is the identity.
+        takes_arrays: Whether the function may be called on arrays; otherwise it is called on one number at a time.
 
+    Example:
         >>> import limitlaw as ll
         >>> ll.activation("relu")
         relu
@@ -36,12 +48,12 @@ class Activation:
     """
 
     name: str
-    function: Callable[[Any], Any] = field(repr=False)
+    function: Callable[..., Any] = field(repr=False)
     dual: Dual | None = field(default=None, repr=False, compare=False)
     identity_up_to: float = field(default=0.0, repr=False)
-    takes_arrays: bool = field(default=False, repr=False, compare=False)  # otherwise it may be written for one number
+    takes_arrays: bool = field(default=False, repr=False, compare=False)
 
-    def __call__(self, x: Any) -> jax.Array:
+    def __call__(self, x: ArrayLike) -> jax.Array:
         x = jnp.asarray(x)
         if self.takes_arrays:
             return self.function(x)
@@ -50,28 +62,43 @@ class Activation:
     def __repr__(self) -> str:
         return self.name
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Activation":
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., "Activation"], tuple[Any, ...]]:
+        if _NAMED.get(self.name) == self:
+            return activation, (self.name,)
+        functions = _reference(self.function), _reference(self.dual)
+        return _restored, (self.name, *functions, self.identity_up_to, self.takes_arrays)
+
     @functools.cached_property
     def at_zero(self) -> float:
         """`phi(0)`.
 
-        !!! Example
-
+        Example:
             >>> import limitlaw as ll
             >>> ll.activation("gelu").at_zero, ll.activation("sigmoid").at_zero
             (0.0, 0.5)
         """
-        return float(jax.jit(self)(0.0))  # one program in place of one for every operation
+        with jax.ensure_compile_time_eval():  # also while a function of a network is being traced
+            return float(jax.jit(self)(0.0))  # one program in place of one for every operation
 
-    def kernel(self, covariance: Any) -> jax.Array:
-        """`E phi(u_i) phi(u_j)`, `u ~ N(0, covariance)`, on the two leading axes; trailing axes are draws.
+    def kernel(self, covariance: ArrayLike) -> jax.Array:
+        """`E phi(u_i) phi(u_j)` for `u ~ N(0, covariance)`.
 
-        In closed form where there is one. Otherwise by Mehler's series in the correlation, `sum_k c_k(a_i) c_k(a_j) rho^k`, with the
-        Hermite coefficients `c_k(a)` of `phi(sqrt(a) z)` by quadrature; what the series leaves of `E phi(u_i)^2` is given to its next power, so that the
-        diagonal is right and the matrix stays positive semi-definite. For tanh, silu, sigmoid and gelu_tanh up to a variance of 9 the error is below 1e-4
-        of the diagonal, and 1e-6 up to a variance of 1.
+        In closed form where there is one. Otherwise by Mehler's series in the correlation, `sum_k c_k(a_i) c_k(a_j)
+        rho^k`, with the Hermite coefficients `c_k(a)` of `phi(sqrt(a) z)` by quadrature. The part of `E phi(u_i)^2`
+        that the series leaves out is given to its next power, so that the diagonal is right and the matrix stays
+        positive semi-definite. For tanh, silu, sigmoid and gelu_tanh up to a variance of 9 the error is below 1e-4 of
+        the diagonal, and 1e-6 up to a variance of 1.
 
-        !!! Example
+        Args:
+            covariance: Covariance matrices `(s, s, *draws)`.
 
+        Returns:
+            The matrices of second moments, `(s, s, *draws)`.
+
+        Example:
             >>> import jax.numpy as jnp, limitlaw as ll
             >>> print(ll.activation("relu").kernel(jnp.eye(2)).round(4))  # 1/2 and 1/(2 pi)
             [[0.5    0.1592]
@@ -83,29 +110,56 @@ class Activation:
             return self.dual(variance[:, None], variance[None], covariance)
         return mehler_kernel(self, variance, covariance)
 
+    def mean(self, variance: ArrayLike) -> jax.Array:
+        """`E phi(u)` for `u ~ N(0, variance)`.
+
+        Args:
+            variance: Variances, of any shape.
+
+        Returns:
+            The means: in closed form up to the sign where there is a dual, else by quadrature.
+
+        Example:
+            >>> import limitlaw as ll
+            >>> print(ll.activation("relu").mean(1.0).round(6))  # 1 / sqrt(2 pi)
+            0.398942
+        """
+        variance = jnp.asarray(variance)
+        mean = hermite_mean(self, variance)
+        if self.dual is None:
+            return mean
+        # Of two independent Gaussians the dual is the square of the mean; quadrature is good to 4e-4 only at a kink.
+        return jnp.sign(mean) * jnp.sqrt(jnp.maximum(self.dual(variance, variance, jnp.zeros_like(variance)), 0.0))
+
     def check_kernel(self) -> None:
-        """Refuse a function whose averages quadrature does not find, as one with a jump.
+        """Refuse a function whose Gaussian averages quadrature does not find, such as one with a jump.
 
-        !!! Example
+        Raises:
+            ArgumentError: If the averages are wrong by more than 0.2 %.
 
+        Example:
             >>> import jax.numpy as jnp, limitlaw as ll
             >>> ll.activation(jnp.sign).check_kernel()
             Traceback (most recent call last):
                 ...
-            ValueError: activation sign: its Gaussian averages are found to 5.1e-02 only, as those of a function with a jump; give the hidden layer a finite width.
+            limitlaw._checks.ArgumentError: activation=sign has Gaussian averages that quadrature finds to 5.1e-02 ...
         """
         if self.dual is None:
             error = _kernel_error(self)
             if not error < _KERNEL_ERROR:
-                raise ValueError(
-                    f"activation {self.name}: its Gaussian averages are found to {error:.1e} only, as those of a function with a jump; give the hidden layer a finite width."
+                raise ArgumentError(
+                    "activation",
+                    f"activation={self} has Gaussian averages that quadrature finds to {error:.1e} only; it seems to "
+                    f"be discontinuous. Give the hidden layer a finite width.",
                 )
 
     def moments(self) -> tuple[float, float]:
         """`E phi(z)` and `E phi(z)^2` of a standard normal `z`.
 
-        !!! Example
+        Returns:
+            The first and the second moment.
 
+        Example:
             >>> import limitlaw as ll
             >>> first, second = ll.activation("relu").moments()
             >>> print(f"{second:.7f} {first**2:.7f}")  # 1/2 and 1/(2 pi)
@@ -113,6 +167,29 @@ class Activation:
         """
 
         return _moments(self)
+
+
+def _reference(function: Callable[..., Any] | None) -> Any:
+    """A module and a name by which the function is found again; otherwise the function, to be pickled as it is.
+
+    Pickle refuses what `jax.jit` returns, `jnp.tanh` for one, although it could be found by name. A main module is
+    not the same one in every process.
+    """
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if module in (None, "__main__") or name is None or "<" in name:
+        return function
+    try:
+        return (module, name) if attrgetter(name)(sys.modules[module]) is function else function
+    except (AttributeError, KeyError):
+        return function
+
+
+def _found(reference: Any) -> Any:
+    return attrgetter(reference[1])(import_module(reference[0])) if isinstance(reference, tuple) else reference
+
+
+def _restored(name: str, function: Any, dual: Any, identity_up_to: float, takes_arrays: bool) -> Activation:
+    return Activation(name, _found(function), _found(dual), identity_up_to, takes_arrays)
 
 
 @functools.cache
@@ -128,10 +205,13 @@ def _moments(phi: Activation) -> tuple[float, float]:
 
 def _relu_dual(a: Any, b: Any, c: Any) -> Any:
     xp = _namespace(a, b, c)
-    size = xp.sqrt(a * b)
-    alive = size > 0
+    alive = a * b > 0
+    size = xp.where(alive, xp.sqrt(xp.where(alive, a * b, 1.0)), 0.0)
     rho = xp.clip(xp.where(alive, c, 0.0) / xp.where(alive, size, 1.0), -1, 1)
-    return size / (2 * np.pi) * (xp.sqrt(1 - rho**2) + (np.pi - xp.arccos(rho)) * rho)
+    # The sine of the angle has no derivative at an angle of zero, where it does not enter: so it is cut off there.
+    apart = rho**2 < 1
+    sine = xp.where(apart, xp.sqrt(xp.where(apart, 1 - rho**2, 1.0)), 0.0)
+    return size / (2 * np.pi) * (sine + (np.pi - xp.arctan2(sine, rho)) * rho)
 
 
 def _erf_dual(a: Any, b: Any, c: Any) -> Any:
@@ -155,101 +235,219 @@ def _namespace(*values: Any) -> Any:
     return jnp if any(isinstance(value, jax.Array) for value in values) else np
 
 
-_known = functools.partial(Activation, takes_arrays=True)
+def _identity(x: jax.Array) -> jax.Array:
+    return x
+
+
+def _identity_dual(a: Any, b: Any, c: Any) -> Any:
+    return c
+
+
+def _gelu(x: jax.Array) -> jax.Array:
+    return jax.nn.gelu(x, approximate=False)
+
+
+def _gelu_tanh(x: jax.Array) -> jax.Array:
+    return jax.nn.gelu(x, approximate=True)
+
+
 _NAMED = {
-    "identity": _known("identity", lambda x: x, lambda a, b, c: c, inf),
-    "relu": _known("relu", jax.nn.relu, _relu_dual),
-    "tanh": _known("tanh", jnp.tanh),
-    "erf": _known("erf", jax.scipy.special.erf, _erf_dual),
-    "gelu": _known("gelu", lambda x: jax.nn.gelu(x, approximate=False), _gelu_dual),
-    "gelu_tanh": _known("gelu_tanh", lambda x: jax.nn.gelu(x, approximate=True)),
-    "silu": _known("silu", jax.nn.silu),
-    "sigmoid": _known("sigmoid", jax.nn.sigmoid),
+    known.name: known
+    for known in (
+        Activation("identity", _identity, _identity_dual, inf, takes_arrays=True),
+        Activation("relu", jax.nn.relu, _relu_dual, takes_arrays=True),
+        Activation("tanh", jnp.tanh, takes_arrays=True),
+        Activation("erf", jax.scipy.special.erf, _erf_dual, takes_arrays=True),
+        Activation("gelu", _gelu, _gelu_dual, takes_arrays=True),
+        Activation("gelu_tanh", _gelu_tanh, takes_arrays=True),
+        Activation("silu", jax.nn.silu, takes_arrays=True),
+        Activation("sigmoid", jax.nn.sigmoid, takes_arrays=True),
+    )
 }
 _BY_FUNCTION = {named.function: named for named in _NAMED.values()}
+_ELSEWHERE = {  # names of other libraries
+    "swish": "silu",
+    "linear": "identity",
+    "none": "identity",
+    "logistic": "sigmoid",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python": "gelu",
+}
 
 
 def clip(bound: Any) -> Activation:
-    """`clip(x) = min(max(x, -bound), bound)`; the paper takes `bound = 100`.
+    """`clip(x) = min(max(x, -bound), bound)`.
 
-    !!! Example
+    Args:
+        bound: A positive number; the paper takes 100.
 
+    Returns:
+        The activation.
+
+    Raises:
+        ArgumentError: If the bound is not positive.
+        ArgumentTypeError: If the bound is not a number.
+
+    Example:
         >>> import limitlaw as ll
         >>> ll.clip(100.0)
         clip(100.0)
     """
-    if isinstance(bound, bool) or not isinstance(bound, numbers.Real) or not float(bound) > 0:
-        raise ValueError(f"bound={bound!r}: clip needs a positive number.")
-    return _known(f"clip({float(bound)!r})", _Clip(float(bound)), identity_up_to=float(bound))
+    if isinstance(bound, bool) or not isinstance(bound, numbers.Real):
+        raise ArgumentTypeError("bound", f"bound={bound!r} must be a positive number.")
+    if not float(bound) > 0:
+        raise ArgumentError("bound", f"bound={bound!r} must be positive.")
+    bound = float(bound)
+    return Activation(f"clip({bound!r})", _Clip(bound), identity_up_to=bound, takes_arrays=True)
 
 
 @dataclass(frozen=True)
 class _Clip:
     bound: float
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: jax.Array) -> jax.Array:
         return jnp.clip(x, -self.bound, self.bound)
 
 
 def activation(spec: Any) -> Activation:
-    """An `Activation` from a name, an `Activation`, or any coordinatewise jax function.
+    """An `Activation` from a name, an `Activation`, or any coordinatewise JAX function.
 
-    !!! Example
+    Args:
+        spec: A name ("identity", "relu", "tanh", "erf", "gelu", "gelu_tanh", "silu", "sigmoid", "clip(100)"), an
+            activation, or a function of one number. A function is tried on a few numbers, once.
 
+    Returns:
+        The activation.
+
+    Raises:
+        ArgumentError: If the name is unknown, if the function does not map each coordinate by itself to one real
+            number, or if `E phi(z)^2` of a standard normal `z` is not finite.
+        ArgumentTypeError: If it is neither a name nor a function, or a function that cannot be hashed.
+
+    Example:
         >>> import jax.numpy as jnp, limitlaw as ll
         >>> ll.activation("gelu"), ll.activation(jnp.tanh), ll.activation("clip(100)"), ll.activation(lambda x: x**3)
         (gelu, tanh, clip(100.0), <lambda>)
     """
-    if isinstance(spec, Activation):
-        return spec
     if isinstance(spec, str):
-        clipped = re.fullmatch(r"clip\((\d+\.?\d*(?:e[+-]?\d+)?)\)", spec)
-        if clipped:
-            return clip(float(clipped[1]))
-        if spec not in _NAMED:
-            known = ", ".join(map(repr, _NAMED))
-            raise ValueError(
-                f"activation={spec!r}: there is no such name; use one of {known}, 'clip(100)', or a function."
-            )
-        return _NAMED[spec]
+        return _of_name(spec)
     if not callable(spec):
-        raise TypeError(f"activation={spec!r}: must be a name, a limitlaw activation, or a coordinatewise function.")
+        raise ArgumentTypeError(
+            "activation", f"activation={spec!r} must be a name, a limitlaw.Activation, or a coordinatewise function."
+        )
     try:
-        known = _BY_FUNCTION.get(spec)
+        hash(spec)
     except TypeError:
-        raise TypeError(
-            f"activation={spec!r}: a function must be hashable, so that what is compiled for it is found again."
+        raise ArgumentTypeError(
+            "activation",
+            f"activation={spec!r} must be hashable, so that its compiled program is found again. Use a function.",
         ) from None
-    if known is not None:
-        return known
-    check_coordinatewise(spec, 1, f"activation={spec!r}")
-    return Activation(getattr(spec, "__name__", type(spec).__name__), spec)
+    if not isinstance(spec, Activation):
+        return _BY_FUNCTION.get(spec) or _of_function(spec)
+    if spec not in _NAMED.values() and not isinstance(spec.function, _Clip):
+        _of_function(spec.function)
+    return spec
 
 
-def check_coordinatewise(function: Callable[..., Any], arguments: int, what: str, *, scalar: bool = True) -> None:
-    """Refuse a function that does not map `arguments` numbers to one (to anything, unless `scalar`).
+def _of_name(name: str) -> Activation:
+    clipped = re.fullmatch(r"clip\((\d+\.?\d*(?:e[+-]?\d+)?)\)", name)
+    if clipped:
+        return clip(float(clipped[1]))
+    if name not in _NAMED:
+        same = _ELSEWHERE.get(name.lower())
+        remedy = f"Did you mean {same!r}?" if same else suggestion(name, [*_NAMED, "clip(100)"])
+        raise ArgumentError("activation", f"activation={name!r} is not a known name. {remedy} Or give a function.")
+    return _NAMED[name]
 
-    !!! Example
 
+@functools.lru_cache(maxsize=256)  # each function is tried once
+def _of_function(spec: Callable[..., Any]) -> Activation:
+    phi = Activation(getattr(spec, "__name__", type(spec).__name__), spec)
+    check_coordinatewise(spec, 1, f"activation={phi}", argument="activation")
+    _check_values(phi)
+    return phi
+
+
+def check_coordinatewise(
+    function: Callable[..., Any], arguments: int, what: str, *, scalar: bool = True, argument: str = "function"
+) -> None:
+    """Refuse a function that does not map numbers to a number.
+
+    Args:
+        function: The function.
+        arguments: How many numbers it takes.
+        what: What the function is, the first words of the error.
+        scalar: Whether it must return one number; otherwise it may return anything.
+        argument: The name of the argument that an error names.
+
+    Raises:
+        ArgumentError: If the function fails, or returns anything but one real number.
+
+    Example:
         >>> import jax.numpy as jnp
         >>> from limitlaw.numerics import check_coordinatewise
         >>> check_coordinatewise(jnp.tanh, 1, "tanh")
         >>> check_coordinatewise(lambda x: x * jnp.ones(2), 1, "pair")
         Traceback (most recent call last):
             ...
-        ValueError: pair: maps numbers to ...; it must return one real number.
+        limitlaw._checks.ArgumentError: pair maps numbers to ... It must return one real number.
     """
     try:
         out = jax.eval_shape(function, *[jax.ShapeDtypeStruct((), jnp.float32)] * arguments)
     except Exception as error:  # whatever the user's function raises
         reason = str(error).splitlines()[0]
-        raise ValueError(
-            f"{what}: fails on {arguments} numbers ({reason}); it must be a jax function of one coordinate."
+        raise ArgumentError(
+            argument,
+            f"{what} fails on {arguments} number{'s' * (arguments > 1)} ({reason}). "
+            f"It must be a JAX function of the coordinates, one by one.",
         ) from error
     if scalar and (getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating)):
-        raise ValueError(f"{what}: maps numbers to {out}; it must return one real number.")
+        raise ArgumentError(argument, f"{what} maps numbers to {out}. It must return one real number.")
+
+
+def _check_values(phi: Activation) -> None:
+    """Refuse a function that mixes coordinates, is not finite, or has no second moment under a standard normal."""
+    z = np.linspace(-2 * REACH, 2 * REACH, 2 * _NODES + 1)  # 0 among them
+    few = np.array([-1.7, -0.6, 0.3, 1.1, 2.4])  # neither symmetric nor centred
+    with jax.ensure_compile_time_eval(), jax.enable_x64(False):
+        one_by_one = jax.jit(jax.vmap(phi.function))(np.concatenate([z, few]).astype(np.float32))
+        values, alone = np.split(np.asarray(one_by_one, np.float64), [z.size])
+        try:
+            together = np.asarray(jax.jit(phi.function)(few.astype(np.float32)), np.float64)
+        except Exception:  # a function written for one number has no values on several
+            together = alone
+    if np.isfinite(alone).all() and (
+        together.shape not in ((), alone.shape) or not np.allclose(together, alone, 1e-3, 1e-3 * np.abs(alone).max())
+    ):
+        raise ArgumentError(
+            "activation",
+            f"activation={phi} gives other values for several numbers than for each by itself, so it mixes "
+            f"coordinates. Use a function of one coordinate; limitlaw.LayerNorm and limitlaw.RMSNorm normalise tokens.",
+        )
+    strange = np.isnan(values) | (np.isinf(values) & (np.abs(z) <= 1))
+    if strange.any():
+        nearest = np.flatnonzero(strange)[np.abs(z[strange]).argmin()]
+        raise ArgumentError(
+            "activation",
+            f"activation={phi} is {values[nearest]:g} at x={z[nearest]:g}. It must be finite at every number.",
+        )
+    # To twice the reach the integral of E phi(z)^2 grows if it is infinite, or if quadrature would miss part of it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = values**2 * np.exp(-(z**2) / 2)
+        missed = squares[np.abs(z) > REACH].sum()
+        finite = missed <= _MISSED * squares.sum() < inf
+    if not finite:
+        raise ArgumentError(
+            "activation",
+            f"activation={phi} grows so fast that E phi(z)^2 of a standard normal z is infinite, or hangs on "
+            f"values beyond {REACH:g} standard deviations. Use a function that grows more slowly than exp(x^2 / 4), or "
+            f"clip it.",
+        )
 
 
 @functools.cache
 def _kernel_error(phi: Activation) -> float:
-    return rule_error(phi)
+    return mehler_error(phi)

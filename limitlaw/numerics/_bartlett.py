@@ -1,4 +1,8 @@
-"""Gaussian vectors known only through their inner products."""
+"""Gaussian vectors known only through their inner products.
+
+JAX draws no Wishart matrices. The samplers of other libraries draw normals of their own, so that widths would not be
+coupled, and need at least as many dimensions as vectors; here the dimension is traced, small or infinite.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +14,14 @@ from ._chi import chi_square_mean
 def bartlett_normals(vectors: int, axes: int) -> int:
     """How many normals `bartlett` uses: the lower trapezoid of a `vectors x axes` matrix.
 
-    !!! Example
+    Args:
+        vectors: The number of vectors.
+        axes: The number of axes along which they are wanted.
 
+    Returns:
+        The number of normals.
+
+    Example:
         >>> from limitlaw.numerics import bartlett_normals
         >>> bartlett_normals(3, 3), bartlett_normals(3, 1)
         (6, 3)
@@ -29,8 +39,16 @@ def bartlett(
     zero. With `axes == vectors` the result `T` is a root of the scaled Wishart matrix, `T T^T ~ W(dim, I) / dim`;
     `dim = inf` gives the identity.
 
-    !!! Example
+    Args:
+        normals: Standard normals, `bartlett_normals(vectors, axes)` along the first axis.
+        vectors: The number of vectors.
+        axes: The number of axes along which they are wanted.
+        dim: The dimension of the vectors, which may be traced.
 
+    Returns:
+        The coordinates, lower triangular.
+
+    Example:
         >>> import jax.numpy as jnp
         >>> from limitlaw.numerics import bartlett
         >>> bartlett(jnp.array([0.3, -1.0, 0.2]), 2, 2, jnp.inf).tolist()

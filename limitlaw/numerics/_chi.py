@@ -1,4 +1,9 @@
-"""Chi-square variables with any number of degrees of freedom, infinity included, from one normal each."""
+"""Chi-square variables with any number of degrees of freedom, infinity included, from one normal each.
+
+JAX has no inverse of the incomplete gamma function. That of scipy takes 780 ns a number on the host, the table here 7
+ns in a compiled program, where degrees of freedom may be traced. As the transform increases, equal normals couple all
+widths.
+"""
 
 import functools
 
@@ -9,8 +14,8 @@ import scipy.special
 from jaxtyping import Array, Float
 
 _RANGE = 6.0  # normals beyond six standard deviations (2e-9 of them; none in float32) are read as six
-_DEGREE_NORMAL = 40
-_DEGREE_DOF = 24
+_DEGREE_NORMAL = 40  # of the Chebyshev polynomials in the normal: an error of 4e-8 ...
+_DEGREE_DOF = 24  # ... together with this degree in 1 / sqrt(dof)
 
 
 @functools.cache
@@ -41,11 +46,17 @@ def chi_square_mean(
     """`chi2(dof) / dof` as an increasing function of a standard normal: the mean of `dof` squared normals.
 
     The quantile transform `F_dof^{-1}(Phi(z)) / dof` from a Chebyshev table in `(z, 1/sqrt(dof))`, exact to float32
-    (its cube root to 1e-6, the rounding of the sum; the table itself to 4e-8). `dof` runs along the leading axes of `normal` and may be traced; `dof = inf` gives 1 and
-    `dof <= 0` gives 0.
+    (its cube root to 1e-6, the rounding of the sum; the table itself to 4e-8).
 
-    !!! Example
+    Args:
+        normal: Standard normals.
+        dof: Degrees of freedom along the leading axes of `normal`; they may be traced. At `inf` the mean is 1, at
+            `dof <= 0` it is 0.
 
+    Returns:
+        The transformed numbers, of the shape of `normal`.
+
+    Example:
         >>> import jax.numpy as jnp, scipy.stats
         >>> from limitlaw.numerics import chi_square_mean
         >>> print(chi_square_mean(jnp.array([-1.0, 0.0, 2.0]), 5.0).round(4))

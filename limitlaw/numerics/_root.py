@@ -1,8 +1,9 @@
 """Small dense linear algebra on the leading axes; the trailing axes are draws.
 
-A matrix of a block of draws has shape `(s, s, *draws)`: the draws lie next to one another in memory, so every
-scalar operation of the algorithm is one vector operation over the block, and the same code reads a single
-sample (`draws = ()`). For a 4 x 4 this is an order of magnitude faster than batched LAPACK or `dot_general`.
+The matrices of a batch of draws have shape `(s, s, *draws)`: the draws lie next to one another in memory, so every
+scalar operation of the algorithm is one vector operation over the batch, and the same code reads a single sample
+(`draws = ()`). The root of a 4 x 4 takes 11 ns, and 78 ns by `jnp.linalg.cholesky`, whose result is nan for a
+singular matrix: Gram matrices of equal tokens, of dead ReLUs, and of more tokens than dimensions are singular.
 """
 
 import functools
@@ -12,15 +13,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-_UNROLL = 8  # up to this size loops are written out: one fused kernel; above it, they are products
-_PANELS = 8  # of so many columns a root is written out in at most so many panels; above, LAPACK
+_UNROLL = 8  # up to this size loops are written out, as one fused kernel; above it they are products
+_PANELS = 8  # a root is written out in at most 8 panels of 8 columns: longer programs take seconds to compile
 
 
 def multiply(a: Float[Array, "i k *draws"], b: Float[Array, "k j *other"]) -> Float[Array, "i j *out"]:
     """`a @ b` on the two leading axes; trailing axes broadcast.
 
-    !!! Example
+    Args:
+        a: Matrices.
+        b: Matrices.
 
+    Returns:
+        Their products.
+
+    Example:
         >>> import jax.numpy as jnp
         >>> from limitlaw.numerics import multiply
         >>> multiply(jnp.eye(2), jnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
@@ -35,8 +42,13 @@ def multiply(a: Float[Array, "i k *draws"], b: Float[Array, "k j *other"]) -> Fl
 def transpose(a: Float[Array, "i j *draws"]) -> Float[Array, "j i *draws"]:
     """The matrix transpose, on the two leading axes.
 
-    !!! Example
+    Args:
+        a: Matrices.
 
+    Returns:
+        Their transposes.
+
+    Example:
         >>> import jax.numpy as jnp
         >>> from limitlaw.numerics import transpose
         >>> transpose(jnp.array([[1.0, 2.0]])).tolist()
@@ -48,8 +60,13 @@ def transpose(a: Float[Array, "i j *draws"]) -> Float[Array, "j i *draws"]:
 def gram(a: Float[Array, "i k *draws"]) -> Float[Array, "i i *draws"]:
     """`a a^T` on the two leading axes.
 
-    !!! Example
+    Args:
+        a: Matrices.
 
+    Returns:
+        Their Gram matrices.
+
+    Example:
         >>> import jax.numpy as jnp
         >>> from limitlaw.numerics import gram
         >>> gram(jnp.array([[3.0, 4.0], [0.0, 1.0]])).tolist()
@@ -66,8 +83,13 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
     entry. The diagonal of `L L^T` is right to rounding; its other entries are too, except in rows whose pivot was
     clamped after near-singular ones, where rounding of order `eps` can grow to `sqrt(eps)`.
 
-    !!! Example
+    Args:
+        matrix: Positive semi-definite matrices.
 
+    Returns:
+        The roots.
+
+    Example:
         >>> import jax.numpy as jnp
         >>> from limitlaw.numerics import psd_root
         >>> psd_root(jnp.ones((2, 2))).tolist()
@@ -87,10 +109,15 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
 
 
 def calls_lapack(size: int) -> bool:
-    """Whether `psd_root` of matrices of this size calls LAPACK, which on a CPU two threads must not do at once: XLA locks up.
+    """Whether `psd_root` of matrices of this size calls LAPACK, which deadlocks XLA if two CPU threads do it at once.
 
-    !!! Example
+    Args:
+        size: The number of rows.
 
+    Returns:
+        True or False.
+
+    Example:
         >>> from limitlaw.numerics import calls_lapack
         >>> calls_lapack(32), calls_lapack(1024)
         (False, True)
@@ -99,12 +126,13 @@ def calls_lapack(size: int) -> bool:
 
 
 def _scaled(column: Array, pivot: Array, original: Array, floor: float) -> Array:
-    dead = pivot <= floor * original  # not its opposite: what is not a number stays so
+    # Not the opposite of `>`, so that what is not a number stays so; and infinity becomes none, so that it is noticed.
+    dead = (pivot <= floor * original) & jnp.isfinite(original)
     return jnp.where(dead, 0.0, column * jax.lax.rsqrt(jnp.where(dead, 1.0, pivot)))
 
 
 def _clamped_root(matrix: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"], floor: float) -> Array:
-    """Columns written out, in panels: within one they are found one after the other, and those before it enter as one product."""
+    """Columns written out, in panels: one after the other within a panel, and earlier panels enter as one product."""
     size, draws = matrix.shape[0], matrix.shape[2:]
     panels: list[Array] = []
     for start in range(0, size, _UNROLL):
@@ -140,7 +168,9 @@ def _with_diagonal(root: Float[Array, "s s *draws"], diagonal: Float[Array, "s *
     """Rows scaled to the lengths they must have: undoes what clamping a negative pivot adds to a diagonal entry."""
     squared = jnp.sum(root**2, axis=1)
     dead = squared <= 0
-    return root * jnp.where(dead, 0.0, jnp.sqrt(diagonal / jnp.where(dead, 1.0, squared)))[:, None]
+    # The root of 0 has no derivative: where a row is zero, it is taken of 1 instead.
+    ratio = jnp.where(dead, 1.0, diagonal) / jnp.where(dead, 1.0, squared)
+    return root * jnp.where(dead, 0.0, jnp.sqrt(ratio))[:, None]
 
 
 def narrow_root(matrix: np.ndarray, floor: float = 1e-6) -> np.ndarray:
@@ -148,8 +178,14 @@ def narrow_root(matrix: np.ndarray, floor: float = 1e-6) -> np.ndarray:
 
     The rank counts eigenvalues of the correlation matrix above `floor`, so that it does not depend on units.
 
-    !!! Example
+    Args:
+        matrix: A positive semi-definite matrix.
+        floor: The eigenvalue below which one counts as zero.
 
+    Returns:
+        The root, `(s, rank)`.
+
+    Example:
         >>> import numpy as np
         >>> from limitlaw.numerics import narrow_root
         >>> narrow_root(np.ones((3, 3))).shape

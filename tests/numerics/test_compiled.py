@@ -8,7 +8,7 @@ MANY_PROGRAMS = """
 import mmap
 import jax
 import jax.numpy as jnp
-from limitlaw.numerics import Block, draw_blocks
+from limitlaw.numerics import Batch, draw_batches
 
 allowed = int(open("/proc/sys/vm/max_map_count").read())
 free = allowed - sum(1 for _ in open("/proc/self/maps"))
@@ -18,7 +18,7 @@ held = [mmap.mmap(-1, 4096, prot=kinds[i % 2]) for i in range(free - 2000)]
 programs = []
 for i in range(250):
     program = jax.jit(lambda key, i=i: jnp.sin(i * jax.random.uniform(key, (4,))))
-    draw_blocks(Block(program, size=4, memory=64), samples=4, seed=0)
+    draw_batches(Batch(program, size=4, memory=64), samples=4, seed=0)
     programs.append(program)
 print("alive")
 """
