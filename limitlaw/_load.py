@@ -1,0 +1,85 @@
+"""Python files of users, loaded before a network or a study that names their layers is read."""
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from ._checks import ArgumentError
+
+LoadedFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--load", help="Load a Python file that defines layers (repeatable).", show_default=False),
+]
+"""The option `--load` of commands that read networks or studies."""
+
+
+def load_module(path: str | Path) -> ModuleType:
+    """Run a Python file once, as the module that has its stem as its name.
+
+    Args:
+        path: The file. Its folder is not searched for the modules that it imports.
+
+    Returns:
+        The module, which is in `sys.modules` from then on. A second call with the same file returns it unchanged.
+
+    Raises:
+        ArgumentError: If there is no such file, its stem is not a name or is that of another module, or it fails.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from limitlaw._load import load_module
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "bottleneck_of_docs.py")
+        ...     _ = file.write_text("ratio = 0.25")
+        ...     load_module(file).ratio
+        0.25
+    """
+    file = Path(path).resolve()
+    name = file.stem
+    if not file.is_file():
+        raise ArgumentError("load", f"load={str(path)!r} is not a file. Give a Python file that defines layers.")
+    if file.suffix != ".py" or not name.isidentifier():
+        raise ArgumentError(
+            "load",
+            f"load={str(path)!r} cannot be imported. Rename it to a Python name that ends in .py, such as own.py.",
+        )
+    if name in sys.modules and _is_at(getattr(sys.modules[name], "__file__", None), file):
+        return sys.modules[name]
+    # A file of the folder where Python was started can be found by its name already.
+    found = None if name in sys.modules else importlib.util.find_spec(name)
+    if name in sys.modules or (found is not None and not _is_at(found.origin, file)):
+        raise ArgumentError("load", f"load={str(path)!r} has the name of another module, {name!r}. Rename the file.")
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ArgumentError("load", f"load={str(path)!r} cannot be imported.")
+    module = importlib.util.module_from_spec(spec)
+    # Registered before it runs, as import does: dataclasses and pickle look classes up by the name of their module.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ArgumentError(
+            "load", f"load={str(path)!r} failed with {type(error).__name__}: {_one_line(error)}. Correct the file."
+        ) from error
+    return module
+
+
+def load_modules(paths: Iterable[Path] | None) -> None:
+    """Load the files of the option `--load`, in their order."""
+    for path in paths or ():
+        load_module(path)
+
+
+def _is_at(origin: str | None, file: Path) -> bool:
+    """Whether a module comes from a file."""
+    return origin is not None and Path(origin).resolve() == file
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()).rstrip(".") or "no message"

@@ -1,0 +1,126 @@
+"""Progress bars of calls that take long: on a terminal's standard error, or in a notebook.
+
+All bars come from `task`. A call within another joins its display, so that bars never fight over the terminal.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+_PATIENCE = 2.0  # seconds before bars appear: shorter calls stay silent
+
+
+class Task:
+    """A bar, or nothing where none can be seen."""
+
+    def __init__(self, bars: "Progress | None", description: str, total: int | None, compiles: bool) -> None:
+        self._bars, self._total, self._done = bars, total, 0
+        if bars is not None:
+            note = "compiling" if compiles else ""
+            self._row = bars.add_task(description, total=None if compiles else total, note=note)
+
+    def advance(self, count: int = 1) -> None:
+        """Report that `count` more steps are done. It may be called on any thread.
+
+        Args:
+            count: The number of steps.
+        """
+        if self._bars is not None:
+            self._done += count
+            note = f"{self._done}" if self._total is None else f"{self._done}/{self._total}"
+            # rich forgets its measurements when a total changes from none to a number: what was compiled does not count
+            self._bars.update(self._row, total=self._total, advance=count, note=note)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bars is not None:
+            self._bars.remove_task(self._row)
+
+
+class _Display:
+    """The bars of the outermost call and of all that it calls, seen after `_PATIENCE` seconds."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        text, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
+        self.bars = Progress(text, BarColumn(), note, TimeRemainingColumn(), console=console, transient=True)
+        self._lock, self._closed = threading.Lock(), False
+        self._timer = threading.Timer(_PATIENCE, self._show)  # the main thread may be waiting for the first step
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _show(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self.bars.start()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            self.bars.stop()
+
+
+_bars: "Progress | None" = None  # of the outermost call
+_silent = False  # whether that call wants no bars
+
+
+@contextmanager
+def task(description: str, total: int | None = None, *, compiles: bool = False, show: bool = True) -> Iterator[Task]:
+    """A bar for the time of a `with` statement.
+
+    It appears after two seconds, if standard error is a terminal or in a notebook with ipywidgets, and only for calls
+    on the main thread: on other threads it would write over the bars of the call that started them.
+
+    Args:
+        description: What is being done, such as "Drawing".
+        total: How many steps it has; without it the bar pulses.
+        compiles: Whether the first step includes compilation. Until it is done the bar pulses, and the time left is
+            estimated from the steps after it.
+        show: Whether to show this bar and those of all calls within.
+
+    Yields:
+        The task, whose `advance` is called after every step.
+
+    Example:
+        >>> from limitlaw import _progress
+        >>> with _progress.task("Counting", total=3) as counting:
+        ...     for _ in range(3):
+        ...         counting.advance()
+    """
+    global _bars, _silent
+    outermost, before = None, (_bars, _silent)
+    if threading.current_thread() is not threading.main_thread():
+        yield Task(None, description, total, compiles)
+        return
+    _silent = _silent or not show
+    if _bars is None and not _silent:
+        console = _console()
+        if console is not None:
+            outermost = _Display(console)
+            _bars = outermost.bars
+    row = Task(None if _silent else _bars, description, total, compiles)
+    try:
+        yield row
+    finally:
+        row.close()
+        if outermost is not None:
+            outermost.close()
+        _bars, _silent = before
+
+
+def _console() -> "Console | None":
+    """Where bars are shown: nowhere if standard error is a file."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_jupyter:
+        return console if find_spec("ipywidgets") else None  # without them rich warns in place of a bar
+    return console if console.file.isatty() else None
