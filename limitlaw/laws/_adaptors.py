@@ -1,6 +1,6 @@
 """Laws as the distributions of other libraries."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -9,7 +9,7 @@ from ._gaussian import Gaussian
 from ._law import Law
 from ._scale_mixture import ScaleMixture
 
-_SCIPY_NAMES = {
+_METHODS = {
     "_pdf": "pdf",
     "_logpdf": "logpdf",
     "_cdf": "cdf",
@@ -19,45 +19,58 @@ _SCIPY_NAMES = {
     "_ppf": "icdf",
     "_isf": "iccdf",
 }
-_Continuous: Any = stats.rv_continuous  # its stubs do not know that a law has no shape parameters
+if TYPE_CHECKING:
+    _Continuous: Any = object  # the stubs of scipy do not know distributions without shape parameters
+else:
+    _Continuous = stats.rv_continuous
 
 
 class _ScipyLaw(_Continuous):
-    """A law under the names of `scipy.stats`."""
+    """A law as a distribution of scipy's old interface.
 
-    def __init__(self, law: Law) -> None:
-        super().__init__(name=type(law).__name__)
-        self._law = law
+    scipy makes a frozen distribution from a second instance of its class, with the arguments that `rv_continuous`
+    itself has. So the law is an attribute of a class made for it, and pickling makes that class again.
+    """
 
-    def _updated_ctor_param(self) -> dict[str, Any]:
-        return {"law": self._law}
+    law: ClassVar[Law]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _distribution_of, (self.law,)
 
     def _stats(self) -> tuple[float, float, float, float]:
-        law = self._law
-        return float(law.mean()), float(law.var()), float(law.skewness()), float(law.kurtosis())
+        law = self.law
+        return float(law.mean()), float(law.variance()), float(law.skewness()), float(law.kurtosis())
 
     def _munp(self, n: int) -> float:
-        return float(self._law.moment(n))
+        return float(self.law.moment(n))
 
     def _entropy(self) -> float:
-        return float(self._law.entropy())
+        return float(self.law.entropy())
 
     def _rvs(self, *, size: Any = None, random_state: Any = None) -> Any:
-        seed = int(random_state.integers(2**63)) if hasattr(random_state, "integers") else random_state.randint(2**31)
-        return self._law.sample(size if size is not None else (), seed=seed)
+        if not isinstance(random_state, np.random.Generator):  # the older RandomState
+            random_state = np.random.default_rng(random_state.randint(2**31))
+        return self.law.sample(size if size is not None else (), rng=random_state)
 
 
-def _named(ours: str) -> Any:
-    return lambda self, x: getattr(self._law, ours)(x)
+def _method(name: str) -> Any:
+    def call(self: _ScipyLaw, x: Any) -> Any:
+        return getattr(self.law, name)(x)
+
+    return call
 
 
-for _theirs, _ours in _SCIPY_NAMES.items():
-    setattr(_ScipyLaw, _theirs, _named(_ours))
+for _theirs, _ours in _METHODS.items():
+    setattr(_ScipyLaw, _theirs, _method(_ours))
+
+
+def _distribution_of(law: Law) -> Any:
+    return type("ScipyLaw", (_ScipyLaw,), {"law": law})(name=type(law).__name__)
 
 
 def as_scipy(law: Law) -> Any:
     """The law as a frozen `scipy.stats` distribution."""
-    return _ScipyLaw(law)()
+    return _distribution_of(law)()
 
 
 def as_numpyro(law: Law) -> Any:
@@ -67,24 +80,28 @@ def as_numpyro(law: Law) -> Any:
         import jax.numpy as jnp
         import numpyro.distributions as dist
     except ImportError:
-        raise ImportError("law.numpyro() needs numpyro, which is not installed; pip install numpyro.") from None
+        raise ImportError("law.numpyro() needs numpyro, which is not installed. Run: pip install numpyro") from None
     if isinstance(law, Gaussian):
-        return dist.Normal(float(law.mean()), float(law.std()))
+        return dist.Normal(float(law.mean()), float(law.standard_deviation()))
     if not isinstance(law, ScaleMixture):
         raise TypeError(
-            f"law.numpyro(): {type(law).__name__} has no density to trace; it is there for Gaussian and ScaleMixture."
+            f"law.numpyro() is defined for Gaussian and ScaleMixture, but this law is {law!r}, whose density JAX "
+            f"cannot trace."
         )
     if law.mixture.zero:
-        raise ValueError("law.numpyro(): the law has a point mass at 0, so it has no density.")
+        raise ValueError("law.numpyro() needs a density, but this law has a point mass at 0.")
     values, weights = law.mixture.values, law.mixture.weights
     positive = np.maximum(weights, 0.0)
 
     distribution: Any = dist.Distribution
 
-    class Mixture(distribution):
-        """`sqrt(v) z` over the atoms of `v`; traceable, in the dtype of what it meets."""
+    class ScaleMixtureDistribution(distribution):
+        """`sqrt(v) z` over the atoms of `v`. It computes in the dtype of the values that it is given."""
 
         support = dist.constraints.real
+
+        def __repr__(self) -> str:
+            return f"{law!r}.numpyro()"
 
         def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
             key_variance, key_normal = jax.random.split(key)
@@ -106,6 +123,6 @@ def as_numpyro(law: Law) -> Any:
 
         @property
         def variance(self) -> Any:
-            return jnp.asarray(float(law.var()))
+            return jnp.asarray(float(law.variance()))
 
-    return Mixture(batch_shape=(), event_shape=())
+    return ScaleMixtureDistribution(batch_shape=(), event_shape=())

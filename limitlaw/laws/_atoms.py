@@ -1,38 +1,48 @@
 """Laws of a random variance, carried by a few weighted atoms."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
+from scipy.optimize import brentq
 
-from ..numerics import left_out, root_between
+from .._checks import ArgumentError
+from ..numerics import leave_one_batch_out
+from ._base import hash_of_values, same_values
 
 BATCHES = 256  # so that a standard error is itself known to 5%
-_BINS = 600
-_MOST_AS_GIVEN = 2048
-_AT_ONCE = 2**17  # values of several batches, which is fast, but not of so many that they take much memory
-_NO_WEIGHT = 1e-280  # of a probability
+_BINS = 600  # of the logarithm of a variance: densities are then exact to 1e-11 in the body (docs/explanation/laws.md)
+_MOST_AS_GIVEN = 2048  # exact nodes that are kept as they are: more than the atoms of 600 bins
+_AT_ONCE = 2**17  # values binned in one go: larger arrays are no faster, and many small ones are slower
+_NO_WEIGHT = 1e-280  # a probability below this contributes nothing to any density that is not itself 0
 _BINS_OF_PAIRS = 1000  # sums and products of two variances spread further
-_CHI_SQUARE_NODES = 512
-_CHI_SQUARE_DEPTH = 400.0  # atoms of a chi-square reach up to where its density is exp(-400) of the largest
-_NEGLIGIBLE = 40.0  # and down to where exp(-40) is left out of a density, or to
-_SMALLEST = 1e-24
-_UNCORRECTED = 1e-4  # of the known law in each tail, where control variates would do harm
+_CHI_SQUARE_NODES = 512  # over a range of at most 63 in the logarithm, where the trapezoid rule is exact to rounding
+_CHI_SQUARE_DEPTH = 400.0  # atoms of a chi-square reach up to where its density is exp(-400) of the largest,
+_NEGLIGIBLE = 40.0  # and down to where exp(-40) of a mixture's density at 0 is missing,
+_SMALLEST = 1e-24  # or to this one: below it a density that is infinite at 0 is not resolved
+_ROUNDING = 1e-6  # of the largest variance: a difference of float32 numbers may be negative by as much
+_UNCORRECTED = 1e-4  # probability of each tail of a known law in which control variates would do harm
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Atoms:
-    """A law on the half-line: `weights` on `values`, and `left_out`, the weights with one batch left out at a time.
+    """A law on the half-line, carried by a few weighted values, with what is known of its error.
 
-    The latter, `(B, len(values))`, are what is known of the error (by the jackknife): batches are of independent draws, or are
-    independent randomisations of a quasi-Monte Carlo rule; B = 0 for an exact rule.
+    Attributes:
+        values: The atoms, increasing.
+        weights: Their probabilities. Control variates can make single ones negative.
+        leave_one_out: The weights with one batch left out, for each batch, `(B, len(values))`: errors are the
+            jackknife's over these. Batches are of independent draws, or are independent randomisations of a quasi-Monte
+            Carlo rule. B = 0 for an exact rule.
+        dof: Degrees of freedom of a chi-square factor that the value is known to have, inf without one. With one degree
+            of freedom or less `E v^(-1/2)` is infinite, which no finite set of atoms can show.
 
-    Many values become few: in each of 600 bins of the logarithm, two atoms that keep the probability and the first three
-    moments of the bin (its Gauss rule). For a smooth function of the value the error is of fourth order in the width of a bin:
-    1e-11 and less where bins are a few thousandths wide. The value 0 is an atom of its own.
+    Many values become few: in each of 600 bins of the logarithm, two atoms that keep the probability and the first
+    three moments of the bin (its Gauss rule). For a smooth function of the value the error is of fourth order in the
+    width of a bin: 1e-11 and less where bins are a few thousandths wide. The value 0 is an atom of its own.
 
-    !!! Example
-
+    Example:
         >>> import numpy as np
         >>> from limitlaw.laws import Atoms
         >>> v = Atoms.exactly(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
@@ -44,11 +54,29 @@ class Atoms:
 
     values: np.ndarray
     weights: np.ndarray
-    left_out: np.ndarray
+    leave_one_out: np.ndarray
+    dof: int | float = inf
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Atoms):
+            return NotImplemented
+        return same_values(self._fields, other._fields)
+
+    def __hash__(self) -> int:
+        return hash_of_values(self._fields)
+
+    @property
+    def _fields(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int | float]:
+        return self.values, self.weights, self.leave_one_out, self.dof
 
     @classmethod
     def exactly(cls, values: np.ndarray, weights: np.ndarray) -> "Atoms":
-        """Known values and weights; a few are kept as they are."""
+        """Values and weights that are known exactly. A few are kept as they are, many are gathered in bins.
+
+        Raises:
+            ArgumentError: If a value is negative or not finite.
+        """
+        values = _checked_variances(values)
         counted = weights > _NO_WEIGHT
         values, weights = values[counted], weights[counted]
         if values.size <= _MOST_AS_GIVEN:
@@ -59,24 +87,34 @@ class Atoms:
 
     @classmethod
     def from_draws(cls, draws: np.ndarray) -> "Atoms":
-        """Independent draws, split into batches."""
+        """Independent draws, split into batches.
+
+        Raises:
+            ArgumentError: If a draw is negative or not finite.
+        """
+        draws = _checked_variances(draws)
         rows = np.array_split(draws, min(BATCHES, draws.size))
         return cls._of_batches(rows, [np.full(row.size, len(rows) / draws.size) for row in rows])
 
     @classmethod
     def _of_batches(cls, values: list[np.ndarray], weights: list[np.ndarray]) -> "Atoms":
         gathered, rows = _gather(values, weights)
-        others = left_out(rows)
+        others = leave_one_batch_out(rows)
+        # Batches need not have equal sizes, so the rows that leave one out do not sum to 1 by themselves.
         return cls(gathered, rows.mean(axis=0), others / others.sum(axis=1, keepdims=True))
 
     @classmethod
     def from_coupled_draws(cls, draws: np.ndarray, control: np.ndarray, known: "Atoms") -> "Atoms":
         """Independent draws, each coupled to a `control` draw of a law that is `known` exactly.
 
-        The law of the draws less that of the controls plus the known one (control variates): the same law, with an error that is the
-        smaller the closer the two are. Only the middle of the known law is corrected, between two of its quantiles: far tails
-        stay as drawn, and positive. Single weights may come out negative.
+        The law of the draws less that of the controls plus the known one (control variates): the same law, with an
+        error that is the smaller the closer the two are. Only the middle of the known law is corrected, between two of
+        its quantiles: far tails stay as drawn, and positive. Single weights may come out negative.
+
+        Raises:
+            ArgumentError: If a draw is negative or not finite.
         """
+        draws, control = _checked_variances(draws), _checked_variances(control)
         steps = np.cumsum(known.weights)
         low, high = known.values[np.searchsorted(steps, [_UNCORRECTED, 1 - _UNCORRECTED])]
         middle = (known.values >= low) & (known.values <= high)
@@ -87,6 +125,8 @@ class Atoms:
             other = other[(other >= low) & (other <= high)]
             share = count * row.size / draws.size
             plus = known.values[middle] if other.size else np.empty(0)  # nothing to correct without a control
+            # Each batch is drawn law - control law + known law, with the control scaled to the mass of the known
+            # middle, so that every batch has the same total weight.
             values.append(np.concatenate([row, other, plus]))
             parts = [np.full(row.size, share / row.size), np.full(other.size, -share * mass / max(other.size, 1))]
             weights.append(np.concatenate([*parts, share * known.weights[middle][: plus.size]]))
@@ -94,7 +134,12 @@ class Atoms:
 
     @classmethod
     def from_randomisations(cls, points: np.ndarray) -> "Atoms":
-        """Rows of equally weighted points, each row an independent randomisation of the same rule."""
+        """Rows of equally weighted points, each row an independent randomisation of the same rule.
+
+        Raises:
+            ArgumentError: If a point is negative or not finite.
+        """
+        points = _checked_variances(points)
         return cls._of_batches(list(points), [np.full(points.shape[1], 1 / points.shape[1])] * len(points))
 
     @property
@@ -103,19 +148,22 @@ class Atoms:
         return float(self.weights[self.values == 0].sum())
 
     def moments(self, order: int) -> np.ndarray:
-        """`E v^order`: first by the weights, then with each batch left out."""
-        return np.vstack([self.weights, self.left_out]) @ self.values**order
+        """`E v^order`: first by the weights, then with one batch left out, for each batch."""
+        return np.vstack([self.weights, self.leave_one_out]) @ self.values**order
 
     def scaled(self, factor: float) -> "Atoms":
         """The law of `factor v`."""
-        return Atoms(factor * self.values, self.weights, self.left_out)
+        return Atoms(factor * self.values, self.weights, self.leave_one_out, self.dof)
 
     def times_chi_square_mean(self, dof: int | float) -> "Atoms":
         """The law of `v chi2(dof) / dof`, the factor independent of `v`; of `v` itself for `dof = inf`."""
-        return self if np.isinf(dof) else self._combined(_chi_square_mean(dof), np.multiply.outer)
+        if np.isinf(dof):
+            return self
+        # The density of a product at 0 is that of the factor which is more likely to be small.
+        return replace(self._combined(_chi_square_mean(dof), np.multiply.outer), dof=min(self.dof, dof))
 
     def mean_of_copies(self, copies: int) -> "Atoms":
-        """The law of the average of independent copies, by repeated doubling."""
+        """The law of the average of independent copies, by repeated doubling: at most `2 log2(copies)` convolutions."""
         total, power, left = None, self, copies
         while True:
             if left % 2:
@@ -123,11 +171,15 @@ class Atoms:
             left //= 2
             if not left:
                 assert total is not None
-                return total.scaled(1 / copies)
+                return replace(total.scaled(1 / copies), dof=copies * self.dof)
             power = power._combined(power, np.add.outer)
 
     def _combined(self, other: "Atoms", operation: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> "Atoms":
-        """The law of a symmetric function of two independent values; batches are left out of both at once, to first order."""
+        """The law of a symmetric function of two independent values, gathered in bins.
+
+        Leaving a batch out moves the weights of both factors. To first order the product moves by the sum of the two
+        moves, which costs one pass over the pairs of atoms for each factor instead of a convolution for each batch.
+        """
         values = operation(self.values, other.values)
         grid = _Bins.over([values], _BINS_OF_PAIRS)
         place = grid.place(values)
@@ -135,30 +187,35 @@ class Atoms:
         rows = pooled[None, :2]
         factors = [(self, other, place)] if self is other else [(self, other, place), (other, self, place.transposed)]
         moved = [
-            of_pairs.moments_of_rows(one.left_out - one.weights, two.weights)
+            of_pairs.moments_of_rows(one.leave_one_out - one.weights, two.weights)
             for one, two, of_pairs in factors
-            if len(one.left_out)
+            if len(one.leave_one_out)
         ]
-        if moved:  # two equal factors move alike
+        if moved:  # for two equal factors there is one term, and it counts twice
             rows = np.concatenate([rows, rows + sum(moved) * (2 / len(factors))])
         gathered, weights = _on_points(grid, _two_points(pooled, grid.step), rows)
         return Atoms(gathered, weights[0], weights[1:])
 
 
 def _chi_square_mean(dof: int | float) -> Atoms:
-    """`chi2(dof) / dof` by the trapezoid rule in the logarithm `t`, whose log density is `(dof/2)(t - e^t)` up to a constant."""
+    """`chi2(dof) / dof` by the trapezoid rule in its logarithm `t`, which has the log density `(dof/2)(t - e^t)`.
+
+    The rule converges geometrically, because that density is analytic in a strip and vanishes at both ends.
+    """
 
     def depth(t: float) -> float:
+        """How far the log density at `t` is below its maximum, at `t = 0`."""
         return dof / 2 * (np.expm1(t) - t)
 
-    def missing(t: float) -> float:  # of the density at 0, E v^(-1/2)
+    def missing(t: float) -> float:
+        """By how much the integrand of `E v^(-1/2)`, a mixture's density at 0, is too small to matter."""
         return depth(t) + t / 2 - _NEGLIGIBLE
 
-    most = 2 + float(np.log(1 + 2 * _CHI_SQUARE_DEPTH / dof))
-    high = root_between(lambda t: depth(t) - _CHI_SQUARE_DEPTH, 0.0, most)
+    above = 2 + float(np.log(1 + 2 * _CHI_SQUARE_DEPTH / dof))  # depth(above) > _CHI_SQUARE_DEPTH for every dof
+    high = float(brentq(lambda t: depth(t) - _CHI_SQUARE_DEPTH, 0.0, above))  # type: ignore[arg-type]
     low = float(np.log(_SMALLEST))
     if missing(low) > 0:
-        low = root_between(missing, low, 0.0)
+        low = float(brentq(missing, low, 0.0))  # type: ignore[arg-type]
     t = np.linspace(low, high, _CHI_SQUARE_NODES)
     weights = np.exp(-dof / 2 * (np.expm1(t) - t))
     weights /= weights.sum()
@@ -168,19 +225,23 @@ def _chi_square_mean(dof: int | float) -> Atoms:
 def _gather(values: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Rows of weighted values as rows of weights on at most two common values per bin.
 
-    The common values are the Gauss rule of the average of the rows; each row keeps its own probability and mean in every bin.
+    The common values are the Gauss rule of the average of the rows; each row keeps its own probability and mean in
+    every bin.
     """
     grid = _Bins.over(values, _BINS)
     absolute, moments = np.zeros((4, grid.centres.size)), []
+    # Consecutive rows are binned together until there are enough values, as one pass over few values is mostly
+    # overhead.
     together = np.cumsum([row.size for row in values]) // _AT_ONCE
     for group in np.split(np.arange(len(values)), np.flatnonzero(np.diff(together)) + 1):
         flat = np.concatenate([weights[i] for i in group])
         place = grid.place(np.concatenate([values[i] for i in group]))
         owner = np.repeat(np.arange(group.size), [values[i].size for i in group])
+        # The points of a Gauss rule need positive weights; the signs come back with the weights of each row.
         of_all = place.moments(np.abs(flat), 4)
         absolute += of_all
-        known = group.size == 1 and flat.min() >= 0
-        moments.append(of_all[None, :2] if known else place.moments_by_owner(flat, owner, group.size))
+        already_known = group.size == 1 and flat.min() >= 0
+        moments.append(of_all[None, :2] if already_known else place.moments_by_owner(flat, owner, group.size))
     return _on_points(grid, _two_points(absolute, grid.step), np.concatenate(moments))
 
 
@@ -193,9 +254,25 @@ def _on_points(grid: "_Bins", points: np.ndarray, moments: np.ndarray) -> tuple[
     return flat[used][order], rows[:, used][:, order]
 
 
+def _checked_variances(values: np.ndarray) -> np.ndarray:
+    """Values that are finite and, but for rounding, not negative. What rounding leaves below 0 becomes 0."""
+    finite = np.isfinite(values)
+    least = -_ROUNDING * np.max(values, where=finite, initial=0.0)
+    bad = np.argwhere(~finite | (values < least))
+    if not len(bad):
+        return np.maximum(values, 0.0)
+    where = tuple(int(i) for i in bad[0])
+    raise ArgumentError(
+        "variances",
+        f"variances[{', '.join(map(str, where))}]={values[where]} is not a variance, like {len(bad):,} of "
+        f"{values.size:,} in all. Numbers that overflow become inf or NaN (in float32 beyond 3e38). "
+        f"Give the network smaller stds, or a norm.",
+    )
+
+
 @dataclass(frozen=True)
 class _Place:
-    """Values in bins: in which one, and where in it relative to its centre."""
+    """Values in bins: the index of the bin, and the position relative to its centre."""
 
     index: np.ndarray
     local: np.ndarray
@@ -235,6 +312,7 @@ class _Bins:
 
     @classmethod
     def over(cls, values: Sequence[np.ndarray], bins: int) -> "_Bins":
+        """So many bins from the smallest positive value to the largest."""
         smallest = min(float(v.min(where=v > 0, initial=np.inf)) for v in values)
         largest = max(float(v.max(initial=0.0)) for v in values)
         low = float(np.log(smallest)) if largest > 0 else 0.0
@@ -242,6 +320,7 @@ class _Bins:
         return cls(low, max(step, 1e-12), np.append(np.exp(low + (np.arange(bins) + 0.5) * step), 0.0))
 
     def place(self, values: np.ndarray) -> _Place:
+        """Which bin each value falls into."""
         zero = self.centres.size - 1
         with np.errstate(divide="ignore"):
             index = np.log(values, dtype=np.float64)
@@ -255,7 +334,7 @@ class _Bins:
 
 
 def _two_points(moments: np.ndarray, step: float) -> np.ndarray:
-    """The two points `(2, bins)` of the Gauss rules with moments 0 to 3 `(4, bins)`; twice the same where there is one."""
+    """The two points `(2, bins)` of the Gauss rules with moments 0 to 3 `(4, bins)`; equal where one is enough."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, second, third = np.nan_to_num(moments[1:] / moments[0])
         variance = second - mean**2

@@ -1,4 +1,4 @@
-"""What is known of a law from independent draws alone."""
+"""The law of samples, known from independent draws alone."""
 
 import functools
 from collections.abc import Sequence
@@ -6,15 +6,19 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma
+from scipy.special import ndtr
 
-from .. import _arguments
-from ..numerics import Estimate, jackknife, kernel_density, left_out, scott_bandwidth
-from ._law import Law, checked_moment, shape_of
+from .._checks import ArgumentError
+from ..numerics import Estimate, jackknife, kernel_density, leave_one_batch_out, scott_bandwidth
+from ._arguments import Rng, generator_of, moment_order, shape_of
+from ._law import Law
+from .samples import NEIGHBOURS, checked_samples, neighbour_entropy
 
-NEIGHBOURS = 5
-_BATCHES = 128
-_AT_ONCE = 2**22
+_BATCHES = 128  # so that a standard error is itself known to 6%
+_AT_ONCE = 2**22  # complex numbers held at a time, 64 MB
+_KERNEL_REACH = 12  # bandwidths from a sample, beyond which its kernel is below 1e-31
+_MOST_PANELS = 4096  # of a quadrature, where a few samples lie far from the others
+_MOST_CANDIDATES = 4096  # for the mode, in the same case
 
 
 class Empirical(Law):
@@ -24,12 +28,18 @@ class Empirical(Law):
     bandwidth (`method="kde"`): it is smoothed by `bandwidth`, which its error does not include. Entropy is
     Kozachenko and Leonenko's, from nearest neighbours.
 
-    !!! Example
+    Args:
+        samples: Independent draws, one-dimensional: at least two, all of them finite.
+        name: A label, for plots and tables.
 
+    Raises:
+        ArgumentError: If there are fewer than two samples, or if one is NaN or infinite.
+
+    Example:
         >>> import numpy as np
         >>> from limitlaw.laws import Empirical
         >>> law = Empirical(np.random.default_rng(0).normal(size=10_000))
-        >>> law.var(), law.cdf(0.0)
+        >>> law.variance(), law.cdf(0.0)
         (0.996 ± 0.014, np.float64(0.5026))
     """
 
@@ -38,41 +48,68 @@ class Empirical(Law):
     def __init__(self, samples: Any, *, name: str = "samples") -> None:
         self.samples = checked_samples("samples", samples)
         self.name = name
-        self.ordered = np.sort(self.samples)
+
+    @property
+    def _values(self) -> Sequence[Any]:
+        return (self.samples,)
+
+    @functools.cached_property
+    def ordered(self) -> np.ndarray:
+        """The samples in increasing order."""
+        return np.sort(self.samples)
 
     def __repr__(self) -> str:
-        return f"Empirical({self.samples.size} samples, mean={self.mean()}, var={self.var()})"
+        return f"Empirical({self.samples.size} samples, mean={self.mean()}, variance={self.variance()})"
 
     @functools.cached_property
     def bandwidth(self) -> float:
-        """Of the kernel estimate, by Scott's rule."""
+        """The standard deviation of the kernel, by Scott's rule."""
         width = scott_bandwidth(self.samples)
         if not width > 0:
-            raise ValueError("samples: all are equal, so they have no density; use cdf, or give samples that vary.")
+            raise ArgumentError("samples", "samples are all equal, so they have no density. Use cdf instead.")
         return width
 
     @functools.cached_property
-    def _edges(self) -> np.ndarray:
+    def _panel_edges(self) -> np.ndarray:
         """Panels two bandwidths wide, over all that the kernels reach."""
-        low, high = self.ordered[0] - 12 * self.bandwidth, self.ordered[-1] + 12 * self.bandwidth
-        return np.linspace(low, high, int(min(np.ceil((high - low) / (2 * self.bandwidth)), 4096)) + 1)
+        reach = _KERNEL_REACH * self.bandwidth
+        low, high = self.ordered[0] - reach, self.ordered[-1] + reach
+        return np.linspace(low, high, int(min(np.ceil((high - low) / (2 * self.bandwidth)), _MOST_PANELS)) + 1)
+
+    def _mode_candidates(self) -> np.ndarray:
+        """Points one bandwidth apart, which is too close for a peak of the kernel estimate between them."""
+        low, high = self.support()
+        return np.linspace(low, high, int(min(np.ceil((high - low) / self.bandwidth), _MOST_CANDIDATES)) + 1)
+
+    def support(self) -> tuple[float, float]:
+        """The smallest and the largest sample. The kernel estimate of the density reaches beyond them."""
+        return float(self.ordered[0]), float(self.ordered[-1])
 
     @functools.cached_property
-    def parts(self) -> list[np.ndarray]:
+    def _batches(self) -> list[np.ndarray]:
         """Batches of the samples, in the order given, each sorted."""
         count = min(_BATCHES, self.samples.size)
         return [np.sort(part) for part in np.array_split(self.samples, count)]
 
     def moment(self, order: int, kind: str = "raw") -> Estimate:
-        """The moment of the samples, with a standard error over batches; central ones are freed of their `O(1/N)` bias."""
-        order = checked_moment(order, kind)
+        """A moment of the samples, with a standard error over batches. The `O(1/N)` bias of central ones is removed.
+
+        Args:
+            order: A non-negative integer.
+            kind: "raw", "central" or "standardized".
+
+        Raises:
+            ArgumentError: If there are too few samples for a standardized moment of this order.
+        """
+        order = moment_order(order, kind)
         if kind == "standardized" and (self.samples.size < 2 * order or not np.ptp(self.samples)):
-            raise ValueError(
-                f"order={order}, kind='standardized': takes at least {2 * order} samples that are not all equal, "
-                f"there are {self.samples.size}; give more."
+            raise ArgumentError(
+                "order",
+                f"order={order} with kind='standardized' takes at least {2 * order} samples that are not all equal, "
+                f"but there are {self.samples.size}. Give more.",
             )
         centre = self.samples.mean()  # moments about it, for accuracy
-        powers = np.array([[np.mean((part - centre) ** k) for k in range(order + 1)] for part in self.parts])
+        powers = np.array([[np.mean((part - centre) ** k) for k in range(order + 1)] for part in self._batches])
         whole = np.array([np.mean((self.samples - centre) ** k) for k in range(order + 1)])
 
         def value(about_centre: np.ndarray) -> float:
@@ -83,41 +120,44 @@ class Empirical(Law):
                 total /= (about_centre[2] - mean**2) ** (order / 2) if order > 1 else np.sqrt(np.var(self.samples))
             return float(total)
 
-        others = np.array([value(row) for row in self._averages_left_out(powers)])
+        others = np.array([value(row) for row in self._leave_one_out(powers)])
         return jackknife(value(whole), others, corrected=kind != "raw")
 
     def entropy(self) -> Estimate:
         """`mean log(2 N r_i) - digamma(k)`, `r_i` the distance to the `k`-th nearest neighbour, `k = 5`."""
         if self.samples.size <= 2 * NEIGHBOURS:
-            raise ValueError(f"samples: there are {self.samples.size}, and entropy needs more than {2 * NEIGHBOURS}.")
+            raise ArgumentError(
+                "samples",
+                f"samples has {self.samples.size} entries, and entropy needs more than {2 * NEIGHBOURS}. Give more.",
+            )
         return jackknife(
             neighbour_entropy(self.ordered),
-            np.array([neighbour_entropy(self.ordered[kept]) for kept in self.kept]),
+            np.array([neighbour_entropy(self.ordered[kept]) for kept in self.batch_masks]),
             corrected=False,  # its bias is not of order 1/N
         )
 
     @functools.cached_property
-    def kept(self) -> np.ndarray:
-        """Which of the ordered samples stay when each batch in turn is left out, `(B, N)`."""
-        batch = np.repeat(np.arange(len(self.parts)), [part.size for part in self.parts])
-        return batch[np.argsort(self.samples, kind="stable")] != np.arange(len(self.parts))[:, None]
+    def batch_masks(self) -> np.ndarray:
+        """Which of the ordered samples stay when a batch is left out, for each batch, `(batches, samples)`."""
+        batch = np.repeat(np.arange(len(self._batches)), [part.size for part in self._batches])
+        return batch[np.argsort(self.samples, kind="stable")] != np.arange(len(self._batches))[:, None]
 
-    def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
+    def sample(self, shape: int | Sequence[int] = (), *, rng: Rng = None) -> np.ndarray:
         """Draws from the samples, with replacement."""
-        return np.random.default_rng(_arguments.seed(seed)).choice(self.samples, shape_of(shape))
+        return generator_of(rng).choice(self.samples, shape_of(shape))
 
-    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+    def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
         """By batches of the samples; the bandwidth stays."""
         if what == "pdf":
-            return self._averages_left_out(np.stack([kernel_density(part, x, self.bandwidth) for part in self.parts]))
-        below = np.stack([np.searchsorted(part, x, side="right") / part.size for part in self.parts])
-        rows = self._averages_left_out(below)
+            return self._leave_one_out(np.stack([kernel_density(part, x, self.bandwidth) for part in self._batches]))
+        below = np.stack([np.searchsorted(part, x, side="right") / part.size for part in self._batches])
+        rows = self._leave_one_out(below)
         return rows if what == "cdf" else 1 - rows
 
-    def _averages_left_out(self, batches: np.ndarray) -> np.ndarray:
-        """Averages over the samples without each batch in turn, from the averages over batches `(B, ...)`."""
-        sizes = np.array([part.size for part in self.parts])[:, None]
-        return left_out(sizes * batches) / left_out(sizes)
+    def _leave_one_out(self, batches: np.ndarray) -> np.ndarray:
+        """Averages over the samples with one batch left out, for each, from averages over batches `(B, ...)`."""
+        sizes = np.array([part.size for part in self._batches])[:, None]
+        return leave_one_batch_out(sizes * batches) / leave_one_batch_out(sizes)
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
         return kernel_density(self.samples, x, self.bandwidth)
@@ -146,53 +186,8 @@ class Empirical(Law):
         level = 1 - q if upper else q
         return np.quantile(self.ordered, level, method="inverted_cdf")
 
+    def _log_quantiles(self, lq: np.ndarray, *, upper: bool) -> np.ndarray:
+        return np.quantile(self.ordered, -np.expm1(lq) if upper else np.exp(lq), method="inverted_cdf")
 
-def checked_samples(name: str, samples: Any) -> np.ndarray:
-    """Real numbers in one dimension: at least two, none of them NaN or infinite."""
-    try:
-        array = np.array(samples, np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}={samples!r}: must be a law, or an array of real numbers.") from None
-    if array.ndim != 1:
-        raise ValueError(
-            f"{name} has shape {array.shape}: samples of a real variable are one-dimensional; "
-            f"for several tokens compare them one at a time."
-        )
-    if array.size < 2:
-        raise ValueError(f"{name} has {array.size} entries: give at least two samples.")
-    bad = np.flatnonzero(~np.isfinite(array))
-    if bad.size:
-        raise ValueError(
-            f"{name}[{bad[0]}] is {array[bad[0]]}: {bad.size} of {array.size} samples are not finite; drop or fix them."
-        )
-    return array
-
-
-def neighbour_entropy(ordered: np.ndarray) -> float:
-    """Kozachenko and Leonenko's estimate, from sorted samples."""
-    radius = checked_distances(neighbour_distances(ordered, ordered, NEIGHBOURS + 1))  # the nearest is the point itself
-    return float(np.mean(np.log(2 * ordered.size * radius)) - digamma(NEIGHBOURS))
-
-
-def checked_distances(radius: np.ndarray) -> np.ndarray:
-    """Distances to neighbours, none of them 0."""
-    if not radius.min() > 0:
-        raise ValueError(
-            f"samples: {NEIGHBOURS} or more of them are equal, so that nearest neighbours say nothing of a density; "
-            f"use method='kde', or ks, wasserstein or energy."
-        )
-    return radius
-
-
-def neighbour_distances(points: np.ndarray, ordered: np.ndarray, k: int) -> np.ndarray:
-    """The distance from each point to its `k`-th nearest in the sorted array."""
-    start = np.searchsorted(ordered, points)
-    best = np.full(points.size, np.inf)
-    for i in range(k + 1):  # the k nearest are k neighbours in order: i to the left, k - i to the right
-        left, right = start - i, start + (k - i) - 1
-        inside = (left >= 0) & (right < ordered.size)
-        low = ordered[np.clip(left, 0, ordered.size - 1)]
-        high = ordered[np.clip(right, 0, ordered.size - 1)]
-        reach = np.maximum(np.where(i > 0, points - low, 0.0), np.where(i < k, high - points, 0.0))
-        best = np.where(inside, np.minimum(best, reach), best)
-    return best
+    def _from_normal(self, z: np.ndarray) -> np.ndarray:
+        return self._quantiles(ndtr(z), upper=False)

@@ -1,19 +1,19 @@
-"""Densities and tails of `y = sqrt(v) z`, `v` the average of independent variances, from the Laplace transform of one."""
+"""Densities and tails of `y = sqrt(v) z`, `v` an average of variances, from the Laplace transform of one of them."""
 
 import functools
 
 import numpy as np
+from scipy.optimize import brentq
 
-from ..numerics import root_between
-
-_DEPTH = 42.0  # exp(-42) is below rounding
-_WINDOW = 1.5  # width of a window in standard deviations
-_LAST_WITH_IMAGES = 3  # window beyond which the tilt makes images of the tail negligible
-_MOST_NODES = 600
-_AT_ONCE = 16  # nodes whose sums over atoms are one product of matrices; as many small ones in a row are the end
-_SADDLE = 1e-7
+_DEPTH = 42.0  # a part of the integral that is smaller by exp(-42) = 6e-19 is below rounding
+_WINDOW = 1.5  # width in standard deviations of a window of x that shares a tilt: in it the integrand is of order one
+_LAST_WITH_IMAGES = 3  # window beyond which the tilt makes images of the tail smaller than rounding
+_MOST_NODES = 600  # at which averaging conditional Gaussians over atoms is as fast
+_AT_ONCE = 16  # nodes whose sums over atoms are one product of matrices; after as many negligible ones the series ends
+_SADDLE = 1e-7  # relative tolerance of the tilt, which only has to be near the saddle point
 _FARTHEST = 1e12  # standard deviations, beyond which a density is 0
-_TILTS = np.geomspace(0.05, 30.0, 40)  # in units of 1/std, where Chernoff's bound is tried
+_TILTS = np.geomspace(0.05, 30.0, 40)  # in units of 1/std: further tilts at which Chernoff's bound is tried
+_LEAST = 1e-300  # floor of what a logarithm is taken of
 
 
 class TiltedFourier:
@@ -24,16 +24,23 @@ class TiltedFourier:
         f(x) = exp(Lambda(tau) - tau x) (1 / 2 pi) int exp(Lambda(tau + i t) - Lambda(tau) - i t x) dt
 
     for every `tau`, and the tail probability is the same integral with `1 / (tau + i t)` in it. At the saddle point,
-    `Lambda'(tau) = x`, the integrand is of order one: no cancellation, however far out. One `tau` serves a window of `x` of
-    1.5 standard deviations. The trapezoid rule converges geometrically; its step is set by Chernoff's bound on the tilted
-    law and its range by the decay of the integrand. The cost does not depend on the number of copies `H`.
+    `Lambda'(tau) = x`, the integrand is of order one: no cancellation, however far out. One `tau` serves a window of
+    `x` of 1.5 standard deviations. The trapezoid rule converges geometrically; its step is set by Chernoff's bound on
+    the tilted law and its range by the decay of the integrand. The cost does not depend on the number of copies `H`.
     """
 
     def __init__(self, values: np.ndarray, rows: np.ndarray, copies: int) -> None:
-        """`rows` are rows of weights on `values`: the law, and replicates of it, which share the tilts of the first."""
+        """The transform of one law, and of replicates of it.
+
+        Args:
+            values: The variances of one copy.
+            rows: Weights on them, a row per law. All rows share the tilts of the first, so that their sums share all
+                exponentials.
+            copies: How many copies are averaged.
+        """
         self._values, self._rows, self._copies = values, rows, copies
         self._std = float(np.sqrt(rows[0] @ values))
-        self._log_weights = np.log(np.maximum(np.abs(rows[0]), 1e-300))
+        self._log_weights = np.log(np.maximum(np.abs(rows[0]), _LEAST))
         self._windows: dict[float, tuple[float, np.ndarray, float]] = {}
 
     @functools.cached_property
@@ -57,9 +64,9 @@ class TiltedFourier:
             here = finite[which == k]
             tau, transform, step = self._window(k)
             terms = transform
-            if tail:
+            if tail:  # P(y > x) = int_x^inf f: under the integral this divides by the exponent's rate
                 terms = terms / (tau + 1j * step * np.arange(terms.shape[1]))
-            # Horner's rule in exp(-i step x): the sum over nodes costs no further exponentials.
+            # The sum over nodes is a polynomial in exp(-i step x). Horner's rule needs no further exponentials.
             turn = np.exp(-1j * step * x[here])
             total = np.broadcast_to(terms[:, -1, None], (len(terms), here.size)).copy()
             for j in range(terms.shape[1] - 2, -1, -1):
@@ -69,9 +76,10 @@ class TiltedFourier:
                 integral = np.log(np.maximum(np.real(total) * step / np.pi, 0.0))
             level = self._log_mgf(np.array([tau]))[:, :1] - tau * x[here]
             if tail and k <= _LAST_WITH_IMAGES:
-                # The trapezoid rule adds what is a period, two periods, ... to the left, where the event is certain.
+                # The trapezoid rule adds the tilted tail at x less one period, two periods, ... (Poisson's summation).
+                # There the tail probability is 1, so that the images are a geometric series, which is subtracted.
                 images = np.exp(-level - 2 * np.pi * tau / step) / -np.expm1(-2 * np.pi * tau / step)
-                integral = np.log(np.maximum(np.exp(integral) - images, 1e-300))
+                integral = np.log(np.maximum(np.exp(integral) - images, _LEAST))
             out[:, here] = level + integral
         return out
 
@@ -85,20 +93,27 @@ class TiltedFourier:
         centre = _WINDOW * self._std * k
         tau = self._saddle(centre)
         here = self._log_mgf(np.array([tau]))[0, 0]
+        # The step, 2 pi over the period, must be so small that the tilted law has no mass a period from the window.
+        # Chernoff's bound with a further tilt eta says how far that mass reaches to the right and to the left; the best
+        # of a few tilts is taken.
         eta = _TILTS / self._std
         right = (self._log_mgf(tau + eta)[0] - here + _DEPTH) / eta - centre
         left = (self._log_mgf(tau - eta)[0] - here + _DEPTH) / eta + centre
         step = 2 * np.pi / (max(right.min(), left.min()) + _WINDOW * self._std)
         transform = self._transform(tau, step)
-        transform[:, 0] /= 2
+        transform[:, 0] /= 2  # the end of the trapezoid rule on the half-line; the other half is the complex conjugate
         return tau, transform, step
 
     def _saddle(self, x: float) -> float:
-        """`tau` with `Lambda'(tau) = x`. `Lambda'` increases, but by leaps where variances lie far apart: Newton's method would cycle."""
-        low, high = 0.0, x / float(self._rows[0] @ self._values)
+        """`tau` with `Lambda'(tau) = x`.
+
+        `Lambda'` increases, but by leaps where variances lie far apart, which makes Newton's method cycle: a bracket
+        does not.
+        """
+        low, high = 0.0, x / float(self._rows[0] @ self._values)  # exact for a normal law
         while self._mean(high) < x:
             low, high = high, 2 * high
-        return root_between(lambda tau: self._mean(tau) - x, low, high, _SADDLE * high)
+        return float(brentq(lambda tau: self._mean(tau) - x, low, high, xtol=_SADDLE * high))  # type: ignore[arg-type]
 
     def _mean(self, tau: float) -> float:
         """The mean of the tilted law, `Lambda'(tau)`."""
@@ -110,27 +125,30 @@ class TiltedFourier:
         """`Lambda`, for each row and each `tau`."""
         exponent = np.multiply.outer(self._values, tau**2 / (2 * self._copies))
         largest = (exponent + self._log_weights[:, None]).max(axis=0)
-        return self._copies * (largest + np.log(np.maximum(self._rows @ np.exp(exponent - largest), 1e-300)))
+        return self._copies * (largest + np.log(np.maximum(self._rows @ np.exp(exponent - largest), _LEAST)))
 
     def _transform(self, tau: float, step: float) -> np.ndarray:
-        """`exp(Lambda(tau + i t) - Lambda(tau))` at `t = 0, step, 2 step, ...` until it is negligible, for each row.
+        """`exp(Lambda(tau + i t) - Lambda(tau))` at `t = 0, step, 2 step, ...` until it is negligible, `(rows, nodes)`.
 
-        Each atom contributes `exp(scale (2 i tau t - t^2))`, which goes from one node to the next by a factor that itself
-        changes by a constant factor: no exponentials but the first.
+        Each atom contributes `exp(scale (2 i tau t - t^2))`, which goes from one node to the next by a factor that
+        itself changes by a constant factor: no exponentials but the first.
         """
         scale = self._values / (2 * self._copies)
         largest = (tau**2 * scale + self._log_weights).max()
-        tilted = self._rows * np.exp(tau**2 * scale - largest)
+        tilted = self._rows * np.exp(tau**2 * scale - largest)  # the largest term is 1, so that nothing overflows
         tilted /= tilted.sum(axis=1, keepdims=True)
         wave, turn = np.ones(scale.size, complex), np.exp(scale * (2j * tau * step - step**2))
         shrink = np.exp(-2 * scale * step**2)
-        smallest = np.exp(-_DEPTH / self._copies)
+        smallest = np.exp(
+            -_DEPTH / self._copies
+        )  # of one copy, whose transform is raised to the power of copies at the end
         waves, nodes, large = np.empty((scale.size, _AT_ONCE), complex), [], 0
         while len(nodes) * _AT_ONCE < min(2 * _MOST_NODES, large + 2 * _AT_ONCE):
             for j in range(_AT_ONCE):
                 waves[:, j] = wave
                 wave *= turn
                 turn *= shrink
+            # One real product: `tilted` is real, and the real and imaginary parts of `waves` are adjacent columns.
             nodes.append((tilted @ waves.view(float)).view(complex))
             alive = np.flatnonzero(np.abs(nodes[-1][0]) > smallest)
             if alive.size:

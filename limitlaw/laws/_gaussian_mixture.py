@@ -2,35 +2,45 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from .. import _arguments, _html
-from ..numerics import Estimate, jackknife, largest_power_of_two, left_out, sobol_uniforms
+from .. import _checks, _html
+from .._checks import ArgumentError, ArgumentTypeError
+from ..numerics import Estimate, jackknife, largest_power_of_two, leave_one_batch_out, sobol_uniforms
+from ._arguments import Rng, generator_of, real_array, shape_of
 from ._atoms import BATCHES
-from ._law import shape_of
+from ._joint import JointLaw
 from ._scale_mixture import ScaleMixture
 
-_AT_ONCE = 2**21  # pairs of a point and a covariance
-_ENTROPY_DRAWS = 2**11
-_ENTROPY_PARTS = 64  # evaluated one after the other
-_SMALLEST_PIVOT = 1e-10
-_ORTHANT_POINTS = 2**12
-_SCRAMBLINGS = 8
-_CONTOUR_DRAWS = 2000
+_AT_ONCE = 2**21  # pairs of a point and a covariance whose densities are held at a time, 16 MB an array
+_ENTROPY_DRAWS = 2**11  # for an entropy to about 0.02
+_ENTROPY_PARTS = 64  # in which these are evaluated, so that 32 points times the covariances are held at a time
+_SMALLEST_PIVOT = 1e-10  # least eigenvalue of a correlation matrix; below it rounding has eaten half of the digits
+_ORTHANT_POINTS = 2**12  # of the unit cube behind a cdf, in all: an error of about 1e-4
+_SCRAMBLINGS = 8  # independent ones, from which that error is estimated
+_CONTOUR_DRAWS = 2000  # by whose densities the heights of contours are found, to a percent of probability
 _CONTOUR_COVARIANCES = 4096  # enough for a picture
 
 
-class GaussianMixture:
+class GaussianMixture(JointLaw):
     """`y ~ N(0, C)` over a random `k x k` covariance `C`: the joint law of several tokens.
 
-    `covariances` are independent draws `(N, k, k)`, or exact ones with `weights`. Functions of `x` take points `(..., k)`.
-    Errors come from 256 batches of the draws. `marginal(i)` is the law of one coordinate, with quantiles and all the rest.
+    `covariances` are independent draws `(N, k, k)`, or exact ones with `weights`. Functions of `x` take points
+    `(..., k)`. Errors come from 256 batches of the draws. `marginal(i)` is the law of one coordinate, with quantiles
+    and all the rest.
 
-    !!! Example
+    Args:
+        covariances: Independent draws `(draws, k, k)`; or known ones, if there are weights.
+        weights: The probabilities of the covariances.
+        name: A label, for plots and tables.
 
+    Raises:
+        ArgumentError: If these are not covariances and probabilities.
+
+    Example:
         >>> import numpy as np
         >>> from limitlaw.laws import GaussianMixture
         >>> law = GaussianMixture([np.eye(2), 3 * np.eye(2)], weights=[0.5, 0.5])
@@ -39,39 +49,55 @@ class GaussianMixture:
     """
 
     method = "mixture"
+    _names_elsewhere: ClassVar[dict[str, str]] = {
+        **JointLaw._names_elsewhere,
+        **dict.fromkeys(("log_prob", "logprob"), "logpdf"),
+        **dict.fromkeys(("prob", "density"), "pdf"),
+        **dict.fromkeys(("sf", "survival_function"), "ccdf"),
+    }
 
     def __init__(self, covariances: Any, weights: Any = None, *, name: str = "Gaussian mixture") -> None:
-        C = _arguments.finite_array("covariances", covariances, 3, largest=np.inf)
+        C = _checks.finite_array("covariances", covariances, 3, largest=np.inf)
         if not C.size or C.shape[1] != C.shape[2]:
-            raise ValueError(f"covariances has shape {C.shape}: it must be (draws, k, k), with at least one of each.")
+            raise ArgumentError(
+                "covariances", f"covariances has shape {C.shape}, but must be (draws, k, k) with at least one of each."
+            )
         if np.abs(C - C.swapaxes(1, 2)).max() > 1e-5 * np.abs(C).max():
-            raise ValueError(
-                "covariances: they are not symmetric; pass (C + C.swapaxes(1, 2)) / 2 if that is rounding."
+            raise ArgumentError(
+                "covariances",
+                "covariances are not symmetric. Pass (C + C.swapaxes(1, 2)) / 2 if the difference is rounding.",
             )
         smallest = np.linalg.eigvalsh(C)[:, 0]
         if smallest.min() < -1e-5 * np.abs(C).max():
             worst = int(smallest.argmin())
-            raise ValueError(
-                f"covariances[{worst}] has the eigenvalue {smallest[worst]:.3g}: a covariance has none below 0; "
-                f"build it as X @ X.T / n."
+            raise ArgumentError(
+                "covariances",
+                f"covariances[{worst}] has the eigenvalue {smallest[worst]:.3g}, but a covariance has none below 0. "
+                f"Build it as X @ X.T / n.",
             )
         self.name = name
         self.covariances = C
         self.exact = weights is not None
         if weights is None:
             if len(C) < 2:
-                raise ValueError(
-                    "covariances has one draw: an error takes at least two; give more, or pass weights=[1.0]."
+                raise ArgumentError(
+                    "covariances",
+                    "covariances has one draw, but a standard error takes two. Give more, or pass weights=[1.0].",
                 )
             self.weights = np.full(len(C), 1 / len(C))
         else:
-            w = _arguments.finite_array("weights", weights, 1, largest=np.inf)
+            w = _checks.finite_array("weights", weights, 1, largest=np.inf)
             if w.shape != (len(C),) or w.min() < 0 or not w.sum() > 0:
-                raise ValueError(
-                    f"weights has shape {w.shape} and smallest entry {w.min(initial=0.0):g}: give one probability for each of "
-                    f"{len(C)} covariances."
+                raise ArgumentError(
+                    "weights",
+                    f"weights has shape {w.shape} and smallest entry {w.min(initial=0.0):g}. "
+                    f"Give one probability for each of {len(C)} covariances.",
                 )
             self.weights = w / w.sum()
+
+    @property
+    def _values(self) -> Sequence[Any]:
+        return self.covariances, self.weights, self.exact
 
     def __repr__(self) -> str:
         return f"GaussianMixture(event_shape={self.event_shape}, draws={len(self.covariances)})"
@@ -86,7 +112,7 @@ class GaussianMixture:
         return _html.table(header, rows)
 
     @property
-    def event_shape(self) -> tuple[int]:
+    def event_shape(self) -> tuple[int]:  # type: ignore[override]
         """`(k,)`."""
         return (self.covariances.shape[1],)
 
@@ -98,9 +124,10 @@ class GaussianMixture:
         smallest = np.linalg.eigvalsh(np.nan_to_num(correlation)).min(axis=1)
         bad = np.flatnonzero(~(smallest > _SMALLEST_PIVOT))
         if bad.size:
-            raise ValueError(
-                f"covariances[{bad[0]}] is singular (its correlations have the eigenvalue {smallest[bad[0]]:.2g}), so there is "
-                f"no joint density; leave out tokens that are functions of the others, or use sample() and cf()."
+            raise ArgumentError(
+                "covariances",
+                f"covariances[{bad[0]}] is singular (its correlations have the eigenvalue {smallest[bad[0]]:.2g}), so "
+                f"there is no joint density. Leave out tokens that are functions of others, or use sample() and cf().",
             )
         return np.linalg.cholesky(self.covariances)
 
@@ -120,8 +147,8 @@ class GaussianMixture:
         return np.tensordot(self.weights, kernel, axes=1)
 
     def marginal(self, i: int) -> ScaleMixture:
-        """The law of coordinate `i`."""
-        i = _arguments.index("i", i, *self.event_shape, "coordinates")
+        """The law of coordinate `i`, counted from the end if negative."""
+        i = _checks.index("i", i, *self.event_shape, "coordinates")
         variances = self.covariances[:, i, i]
         return ScaleMixture(variances, self.weights if self.exact else None, allow_zero=True, name=f"{self.name}[{i}]")
 
@@ -130,28 +157,8 @@ class GaussianMixture:
         return np.zeros(self.event_shape)
 
     def cov(self) -> np.ndarray:
-        """`E C`; its error by `error("cov")`."""
+        """The covariance matrix, `E C`; its error is `error("cov")`."""
         return self._average(self.covariances)
-
-    def var(self) -> np.ndarray:
-        """The variances of the coordinates."""
-        return np.diagonal(self.cov()).copy()
-
-    def std(self) -> np.ndarray:
-        """The standard deviations of the coordinates."""
-        return np.sqrt(self.var())
-
-    def skewness(self) -> np.ndarray:
-        """0, by symmetry."""
-        return np.zeros(self.event_shape)
-
-    def kurtosis(self) -> np.ndarray:
-        """Excess kurtosis of each coordinate, `3 Var(C_ii) / (E C_ii)^2`."""
-        return np.array([float(self.marginal(i).kurtosis()) for i in range(*self.event_shape)])
-
-    def moment(self, order: int, kind: str = "raw") -> np.ndarray:
-        """The moments of each coordinate."""
-        return np.array([float(self.marginal(i).moment(order, kind)) for i in range(*self.event_shape)])
 
     def pdf(self, x: Any) -> Any:
         """The joint density at points `(..., k)`."""
@@ -162,12 +169,15 @@ class GaussianMixture:
         return self._over_points("x", x, lambda part: _log_mean(self._log_kernel(part), self.weights))
 
     def cdf(self, x: Any) -> Any:
-        """`P(y_1 <= x_1, ..., y_k <= x_k)`, by conditioning one coordinate after the other at one uniform point per covariance."""
+        """`P(y_1 <= x_1, ..., y_k <= x_k)`.
+
+        Coordinates are conditioned on one after the other, at one point of the unit cube per covariance (Genz 1992).
+        """
         return self._over_points("x", x, lambda part: self._orthants(part).mean(axis=0))
 
     def ccdf(self, x: Any) -> Any:
-        """`P(y_1 > x_1, ..., y_k > x_k)`."""
-        return self.cdf(-np.asarray(x, np.float64))
+        """`P(y_1 > x_1, ..., y_k > x_k)`, by symmetry from `cdf`."""
+        return self.cdf(-real_array("x", x))
 
     def logcdf(self, x: Any) -> Any:
         """The logarithm of `cdf`."""
@@ -185,11 +195,11 @@ class GaussianMixture:
 
     def error(self, what: str, x: Any = None) -> Any:
         """The standard error of "cov", or of "pdf", "logpdf" or "cdf" at points `x`."""
-        _arguments.one_of("what", what, ("cov", "pdf", "logpdf", "cdf"))
+        _checks.one_of("what", what, ("cov", "pdf", "logpdf", "cdf"))
         if what == "cov":
             return self._spread(self._by_batch(self.covariances))
         if x is None:
-            raise TypeError(f"error({what!r}): say at which points, error({what!r}, x).")
+            raise ArgumentTypeError("x", f"error({what!r}) needs points. Use error({what!r}, x).")
         if what == "cdf":
             return self._over_points("x", x, lambda part: self._spread(self._orthants(part)))
 
@@ -198,24 +208,24 @@ class GaussianMixture:
 
     def entropy(self) -> Estimate:
         """`-E log pdf(y)`, over 2,048 draws of the law; its error is theirs and that of the covariances."""
-        y = self.sample(_ENTROPY_DRAWS, seed=0)
+        y = self.sample(_ENTROPY_DRAWS, rng=0)
         values = -self.logpdf(y)
         rows = [self._relative(part) for part in np.array_split(y, _ENTROPY_PARTS)]
-        moved = np.log(np.maximum(left_out(np.concatenate(rows, axis=1)), 1e-300)).mean(axis=1)
+        moved = np.log(np.maximum(leave_one_batch_out(np.concatenate(rows, axis=1)), 1e-300)).mean(axis=1)
         mean = float(values.mean())
         by_covariances = mean - moved if len(moved) > 1 else np.empty(0)
         return jackknife(mean, (values.sum() - values) / (values.size - 1), by_covariances, corrected=False)
 
-    def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
+    def sample(self, shape: int | Sequence[int] = (), *, rng: Rng = None) -> np.ndarray:
         """Independent draws, `(*shape, k)`."""
-        rng = np.random.default_rng(_arguments.seed(seed))
+        generator = generator_of(rng)
         sizes = shape_of(shape)
         count = int(np.prod(sizes))
-        picked = np.sort(rng.choice(len(self.covariances), count, p=None if not self.exact else self.weights))
+        picked = np.sort(generator.choice(len(self.covariances), count, p=None if not self.exact else self.weights))
         values, vectors = np.linalg.eigh(self.covariances[picked])
-        normals = np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal((count, *self.event_shape))
+        normals = np.sqrt(np.maximum(values, 0.0)) * generator.standard_normal((count, *self.event_shape))
         draws = np.einsum("nij,nj->ni", vectors, normals)
-        return rng.permutation(draws).reshape(*sizes, *self.event_shape)
+        return generator.permutation(draws).reshape(*sizes, *self.event_shape)
 
     def plot(self, ax: Any = None, *, levels: Sequence[float] = (0.1, 0.5, 0.9, 0.99), **style: Any) -> Any:
         """For two tokens: contours of the density that hold the given probabilities, on matplotlib axes."""
@@ -223,11 +233,11 @@ class GaussianMixture:
 
         if self.event_shape != (2,):
             raise ValueError(
-                f"plot: contours are for two tokens, this law has {self.event_shape[0]}; plot marginal(i)."
+                f"plot draws contours for two tokens, but this law has {self.event_shape[0]}. Use marginal(i).plot()."
             )
         axes = plt.gca() if ax is None else ax
         few = self if self.exact else GaussianMixture(self.covariances[:_CONTOUR_COVARIANCES])
-        at_draws = np.sort(few.pdf(few.sample(_CONTOUR_DRAWS, seed=0)))[::-1]
+        at_draws = np.sort(few.pdf(few.sample(_CONTOUR_DRAWS, rng=0)))[::-1]
         heights = {float(at_draws[min(int(level * _CONTOUR_DRAWS), _CONTOUR_DRAWS - 1)]): level for level in levels}
         reach = [float(self.marginal(i).iccdf((1 - max(levels)) / 40)) for i in range(2)]
         first, second = (np.linspace(-r, r, 101) for r in reach)
@@ -240,14 +250,12 @@ class GaussianMixture:
         return axes
 
     def _over_points(self, name: str, x: Any, f: Any) -> Any:
-        try:
-            points = np.asarray(x, np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name}={x!r}: must be points of real numbers.") from None
+        points = real_array(name, x)
         if points.shape[-1:] != self.event_shape:
-            raise ValueError(
-                f"{name} has shape {points.shape}: the law is that of {self.event_shape[0]} tokens, so its last axis must be "
-                f"{self.event_shape[0]} long."
+            raise ArgumentError(
+                name,
+                f"{name} has shape {points.shape}, but the law is that of {self.event_shape[0]} tokens, so its last "
+                f"axis must be {self.event_shape[0]} long.",
             )
         flat = points.reshape(-1, *self.event_shape)
         step = max(_AT_ONCE // len(self.covariances), 1)

@@ -1,140 +1,173 @@
-"""The image of a Gaussian under a known map."""
+"""Images of a Gaussian under a known map."""
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import _arguments
+from .. import _checks
+from .._checks import ArgumentError
 from ..numerics import Estimate, gaussian_expectation
+from ._arguments import Rng, generator_of, moment_order, shape_of
 from ._empirical import Empirical
-from ._law import Law, checked_moment, root_of, shape_of
+from ._joint import JointLaw
+from ._law import Law
 
-_CHUNK = 2**16
-_DRAWS = 2**18
+_AT_ONCE = 2**16  # draws pushed forward in one call, which bounds the memory of the transform
+_DRAWS = 2**18  # of which densities and quantiles are made: a cdf to 1e-3
+_CONVERGED = 1e-9  # relative difference of two quadratures that counts as rounding
+
+Transform = Callable[[jax.Array], jax.Array]
+Integral = tuple[np.ndarray, np.ndarray]
+"""A value and its standard error, for one variable or for each of several."""
 
 
-class Pushforward(Law):
-    """The law of `T(xi)`, `xi` a standard normal of `R^dimension`: what a tensor program becomes in the limit.
+class _Image:
+    """What a law of one image and a joint law of several share: the map, its replicates, and draws."""
 
-    `transform` maps points `(dimension, N)` to values `(N,)`, or `(k, N)` for a joint law, in float64. Moments are
-    Gaussian integrals (quadrature up to three dimensions, quasi-Monte Carlo above), each with its error.
-    A map has no density formula: pdf, cdf, quantiles and entropy are those of 2^18 draws (`Empirical`), with their errors.
-    `quadrature_error` is the largest error among the numbers that define the transform, and `replicates` makes laws with
-    those numbers moved by their errors: what they do to a moment is part of its standard error.
-
-    !!! Example
-
-        >>> from limitlaw.laws import Pushforward
-        >>> law = Pushforward(lambda xi: xi[0] * xi[1], 2)  # a product of two normals
-        >>> print(f"{law.var():.9f} {law.kurtosis():.9f}")
-        1.000000000 6.000000000
-    """
+    event_shape: tuple[int, ...]
 
     def __init__(
         self,
-        transform: Callable[[jax.Array], jax.Array],
+        transform: Transform,
         dimension: int,
         *,
         quadrature_error: float = 0.0,
-        replicates: Callable[[], "list[Pushforward]"] = list,
+        replicates: Callable[[], list[Any]] = list,
     ) -> None:
         self.name = "limit"
-        self.method = "draws"
         self.transform = transform
         self.dimension = dimension
         self.quadrature_error = quadrature_error
-        self._replicates = functools.cache(replicates)
+        self._make_replicates = replicates
         with jax.enable_x64(True):
-            self.event_shape = jax.eval_shape(transform, jax.ShapeDtypeStruct((dimension, 1), jnp.float64)).shape[:-1]
+            values = jax.eval_shape(transform, jax.ShapeDtypeStruct((dimension, 1), jnp.float64))
+        self.event_shape = values.shape[:-1]
 
-    def __repr__(self) -> str:
-        return f"Pushforward(dimension={self.dimension}, event_shape={self.event_shape})"
+    @property
+    def _values(self) -> Sequence[Any]:
+        return self.transform, self.dimension, self.quadrature_error
 
-    def mean(self) -> Any:
-        """The mean: an `Estimate`, or an array for a joint law (its error by `error("mean")`)."""
-        return self._moment("mean")
+    @functools.cached_property
+    def _replicates(self) -> list[Any]:
+        return self._make_replicates() if self.quadrature_error else []
 
-    def cov(self) -> np.ndarray:
-        """The covariance matrix of a joint law; its error by `error("cov")`."""
-        return self._covariance()[0]
+    def sample(self, shape: int | Sequence[int] = (), *, rng: Rng = None) -> np.ndarray:
+        """Independent draws, float64.
 
-    def var(self) -> Any:
-        """The variance: an `Estimate`, or an array for a joint law (its error by `error("var")`)."""
-        return self._moment("var")
+        Args:
+            shape: The shape of the array of draws; a single draw by default.
+            rng: An integer seed or a `numpy.random.Generator`; None draws fresh entropy.
 
-    def std(self) -> Any:
-        """The standard deviation."""
-        var = self.var()
-        return root_of(var) if isinstance(var, Estimate) else np.sqrt(var)
-
-    def kurtosis(self) -> Any:
-        """Excess kurtosis, `E (y - m)^4 / var^2 - 3`."""
-        return self._moment("kurtosis")
-
-    def moment(self, order: int, kind: str = "raw") -> Estimate:
-        """`E y^order`, by the same integral as the others."""
-        order = checked_moment(order, kind)
-        self._check_single("moment")
-        mean = float(self._mean()[0]) if kind != "raw" else 0.0
-        scale = float(self.std()) if kind == "standardized" else 1.0
-        value, error = gaussian_expectation(lambda xi: ((self.transform(xi) - mean) / scale) ** order, self.dimension)
-        return _settled(float(value), float(error), abs(float(value)) if kind != "standardized" else 1.0)
-
-    def error(self, what: str, x: Any = None) -> Any:
-        """The standard error of "mean", "var", "cov" or "kurtosis", in the shape of that; or of "pdf", ... at `x`."""
-        if x is not None:
-            return super().error(what, x)
-        compute = self._integrals[_arguments.one_of("what", what, self._integrals)]
-        value, error = compute(self)
-        if not self.quadrature_error:
-            return error
-        moved = [compute(law)[0] - value for law in self._replicates()]
-        return np.hypot(error, np.sqrt(np.mean(np.square(moved), axis=0))) if moved else error
-
-    def _moment(self, what: str) -> Estimate | np.ndarray:
-        value = self._integrals[what](self)[0]
-        if self.event_shape:
-            return value
-        scale = {"mean": np.sqrt(self._variance()[0]), "var": value}.get(what, max(1.0, abs(float(value))))
-        return _settled(float(value), float(self.error(what)), float(scale))
-
-    def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
-        """Independent draws, float64: `shape`, followed by `(k,)` for a joint law."""
-        shape = shape_of(shape)
-        rng = np.random.default_rng(_arguments.seed(seed))
-        count = int(np.prod(shape))
+        Returns:
+            An array of shape `shape`, followed by `event_shape` for a joint law.
+        """
+        sizes, generator = shape_of(shape), generator_of(rng)
+        count = int(np.prod(sizes))
         parts = []
         with jax.enable_x64(True):
-            for start in range(0, count, _CHUNK):
-                normals = rng.standard_normal((min(_CHUNK, count - start), self.dimension))
+            for start in range(0, count, _AT_ONCE):
+                normals = generator.standard_normal((min(_AT_ONCE, count - start), self.dimension))
                 parts.append(np.asarray(self.transform(jnp.asarray(normals.T))).T)
-        return (
-            np.concatenate(parts).reshape(*shape, *self.event_shape) if parts else np.empty((*shape, *self.event_shape))
-        )
+        drawn = np.concatenate(parts) if parts else np.empty(0)
+        return drawn.reshape(*sizes, *self.event_shape)
 
-    def _check_single(self, what: str) -> None:
+
+class Pushforward(_Image, Law):
+    """The law of `T(xi)`, `xi` a standard normal of `R^dimension`: the limit of one coordinate of a tensor program.
+
+    Moments are Gaussian integrals (quadrature up to three dimensions, quasi-Monte Carlo above), each with its error.
+    A map has no density formula: pdf, cdf, quantiles and entropy are those of 2^18 draws (`Empirical`), with their
+    errors.
+
+    Args:
+        transform: Maps points `(dimension, N)` to values `(N,)`, in float64.
+        dimension: Of the normal vector.
+        quadrature_error: The largest error among the numbers that define the transform.
+        replicates: Makes laws with those numbers moved by their errors. The effect on a moment is part of its standard
+            error.
+
+    Raises:
+        ArgumentError: If the transform gives several variables.
+
+    Example:
+        >>> from limitlaw.laws import Pushforward
+        >>> law = Pushforward(lambda xi: xi[0] * xi[1], 2)  # a product of two normals
+        >>> print(f"{law.variance():.9f} {law.kurtosis():.9f}")
+        1.000000000 6.000000000
+    """
+
+    method = "draws"
+
+    def __init__(
+        self,
+        transform: Transform,
+        dimension: int,
+        *,
+        quadrature_error: float = 0.0,
+        replicates: "Callable[[], list[Pushforward]]" = list,
+    ) -> None:
+        super().__init__(transform, dimension, quadrature_error=quadrature_error, replicates=replicates)
         if self.event_shape:
-            raise ValueError(
-                f"{what}: this is the joint law of {self.event_shape[0]} variables; ask for the law of one, or use sample()."
+            raise ArgumentError(
+                "transform",
+                f"transform gives {self.event_shape[0]} variables, but a Pushforward has one. Use JointPushforward.",
             )
+
+    def __repr__(self) -> str:
+        return f"Pushforward(dimension={self.dimension})"
+
+    def mean(self) -> Estimate:
+        """The mean."""
+        scale = float(np.sqrt(_variances(self)[0]))
+        return self._estimate(_means, scale)
+
+    def variance(self) -> Estimate:
+        """The variance."""
+        return self._estimate(_variances, float(_variances(self)[0]))
+
+    def _excess_kurtosis(self) -> Estimate:
+        return self._estimate(_excess_kurtoses, max(1.0, abs(float(_excess_kurtoses(self)[0]))))
+
+    def _estimate(self, integral: "Callable[[Any], Integral]", scale: float) -> Estimate:
+        """An integral with its error, in which quadrature on this scale has converged or not."""
+        value, error = float(integral(self)[0]), float(_error(self, integral))
+        return Estimate(value, 0.0 if error <= _CONVERGED * scale else error)
+
+    def moment(self, order: int, kind: Literal["raw", "central", "standardized"] = "raw") -> Estimate:
+        """A moment, by the same integral as the others.
+
+        Args:
+            order: A non-negative integer.
+            kind: "raw", "central" or "standardized".
+        """
+        order = moment_order(order, kind)
+        mean = float(_means(self)[0]) if kind != "raw" else 0.0
+        scale = float(self.standard_deviation()) if kind == "standardized" else 1.0
+        value, error = gaussian_expectation(lambda xi: ((self.transform(xi) - mean) / scale) ** order, self.dimension)
+        value, error = float(value), float(error)
+        size = abs(value) if kind != "standardized" else 1.0
+        return Estimate(value, 0.0 if error <= _CONVERGED * size else error)
 
     @functools.cached_property
     def drawn(self) -> Empirical:
-        """2^18 draws of the law."""
-        self._check_single("the density, cdf or quantiles")
-        return Empirical(self.sample(_DRAWS, seed=0))
+        """2^18 draws of the law, always the same ones."""
+        return Empirical(self.sample(_DRAWS, rng=0))
 
     def entropy(self) -> Estimate:
-        """Of the draws, from nearest neighbours."""
+        """Differential entropy of the draws, from nearest neighbours."""
         return self.drawn.entropy()
 
-    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+    def mode(self) -> float:
+        """Where the kernel estimate of the density is largest."""
+        return self.drawn.mode()
+
+    def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
         """By batches of the draws."""
-        return self.drawn.left_out(what, x)
+        return self.drawn.leave_one_batch_out(what, x)
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
         return self.drawn._pdf(x)
@@ -154,43 +187,146 @@ class Pushforward(Law):
     def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
         return self.drawn._quantiles(q, upper=upper)
 
-    def _mean(self) -> tuple[np.ndarray, np.ndarray]:
-        return gaussian_expectation(self.transform, self.dimension)
+    def _log_quantiles(self, lq: np.ndarray, *, upper: bool) -> np.ndarray:
+        return self.drawn._log_quantiles(lq, upper=upper)
 
-    def _central(self, orders: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        mean = self._mean()[0][..., None]
-        return gaussian_expectation(
-            lambda xi: jnp.stack([(self.transform(xi) - mean) ** order for order in orders]), self.dimension
+    def _from_normal(self, z: np.ndarray) -> np.ndarray:
+        return self.drawn._from_normal(z)
+
+    @functools.cached_property
+    def _panel_edges(self) -> np.ndarray:
+        return self.drawn._panel_edges
+
+
+class JointPushforward(_Image, JointLaw):
+    """The joint law of the variables `T(xi)`, `xi` a standard normal of `R^dimension`.
+
+    Moments are Gaussian integrals, as for `Pushforward`. There is no joint density; each variable has one, by
+    `marginal(i)`.
+
+    Args:
+        transform: Maps points `(dimension, N)` to values `(k, N)`, in float64.
+        dimension: Of the normal vector.
+        quadrature_error: The largest error among the numbers that define the transform.
+        replicates: Makes laws with those numbers moved by their errors. The effect on a moment is part of its standard
+            error.
+
+    Raises:
+        ArgumentError: If the transform gives one variable.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from limitlaw.laws import JointPushforward
+        >>> law = JointPushforward(lambda xi: jnp.stack([xi[0], xi[0] + 2 * xi[1]]), 2)
+        >>> law.cov().round(9).tolist()
+        [[1.0, 1.0], [1.0, 5.0]]
+    """
+
+    method = "draws"
+
+    def __init__(
+        self,
+        transform: Transform,
+        dimension: int,
+        *,
+        quadrature_error: float = 0.0,
+        replicates: "Callable[[], list[JointPushforward]]" = list,
+    ) -> None:
+        super().__init__(transform, dimension, quadrature_error=quadrature_error, replicates=replicates)
+        if len(self.event_shape) != 1:
+            raise ArgumentError(
+                "transform", "transform must give an array (k, N). For one variable, (N,), use Pushforward."
+            )
+
+    def __repr__(self) -> str:
+        return f"JointPushforward(dimension={self.dimension}, event_shape={self.event_shape})"
+
+    def mean(self) -> np.ndarray:
+        """The means, `(k,)`; their errors are `error("mean")`."""
+        return _means(self)[0]
+
+    def cov(self) -> np.ndarray:
+        """The covariance matrix, `(k, k)`; its error is `error("cov")`."""
+        return _covariances(self)[0]
+
+    def variance(self) -> np.ndarray:
+        """The variances, `(k,)`; their errors are `error("variance")`."""
+        return _variances(self)[0]
+
+    def kurtosis(self, convention: Literal["excess", "non-excess"] = "excess") -> np.ndarray:
+        """The kurtosis of each variable, `(k,)`; its error is `error("kurtosis")`.
+
+        Args:
+            convention: "excess", the fourth standardized moment less 3; or "non-excess", that moment itself.
+        """
+        _checks.one_of("convention", convention, ("excess", "non-excess"))
+        return _excess_kurtoses(self)[0] + (3.0 if convention == "non-excess" else 0.0)
+
+    def marginal(self, i: int) -> Pushforward:
+        """The law of one variable.
+
+        Args:
+            i: Its index, counted from the end if negative.
+        """
+        i = _checks.index("i", i, self.event_shape[0], "variables")
+        return Pushforward(
+            lambda xi: self.transform(xi)[i],
+            self.dimension,
+            quadrature_error=self.quadrature_error,
+            replicates=lambda: [law.marginal(i) for law in self._replicates],
         )
 
-    def _variance(self) -> tuple[np.ndarray, np.ndarray]:
-        value, error = self._central((2,))
-        return np.asarray(value[0]), np.asarray(error[0])
-
-    def _covariance(self) -> tuple[np.ndarray, np.ndarray]:
-        mean = self._mean()[0][..., None]
-
-        def products(xi: jax.Array) -> jax.Array:
-            centred = jnp.atleast_2d(self.transform(xi) - mean)
-            return centred[:, None] * centred[None]
-
-        return gaussian_expectation(products, self.dimension)
-
-    def _excess_kurtosis(self) -> tuple[np.ndarray, np.ndarray]:
-        (var, fourth), (var_error, fourth_error) = self._central((2, 4))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.where(var > 0, fourth / var**2 - 3, 0.0)
-            error = np.where(var > 0, np.hypot(fourth_error / var**2, 2 * fourth * var_error / var**3), 0.0)
-        return value, error
-
-    _integrals: ClassVar[dict[str, Callable[[Any], tuple[np.ndarray, np.ndarray]]]] = {
-        "mean": _mean,
-        "var": _variance,
-        "cov": _covariance,
-        "kurtosis": _excess_kurtosis,
-    }
+    def error(self, what: str, x: Any = None) -> np.ndarray:
+        """The standard error of "mean", "variance", "cov" or "kurtosis", in the shape of that quantity."""
+        del x
+        return _error(self, _INTEGRALS[_checks.one_of("what", what, _INTEGRALS)])
 
 
-def _settled(value: float, error: float, scale: float) -> Estimate:
-    """Quadrature that agrees to rounding, on the scale of what is computed, has converged, and says so."""
-    return Estimate(value, 0.0 if error <= 1e-9 * scale else error)
+def _error(law: Any, integral: Callable[[Any], Integral]) -> np.ndarray:
+    """The error of the quadrature, and of the numbers in the transform by moving them."""
+    value, error = integral(law)
+    moved = [integral(replicate)[0] - value for replicate in law._replicates]
+    return np.hypot(error, np.sqrt(np.mean(np.square(moved), axis=0))) if moved else error
+
+
+def _means(law: Any) -> Integral:
+    return gaussian_expectation(law.transform, law.dimension)
+
+
+def _central(law: Any, orders: tuple[int, ...]) -> Integral:
+    mean = _means(law)[0][..., None]
+    return gaussian_expectation(
+        lambda xi: jnp.stack([(law.transform(xi) - mean) ** order for order in orders]), law.dimension
+    )
+
+
+def _variances(law: Any) -> Integral:
+    value, error = _central(law, (2,))
+    return np.asarray(value[0]), np.asarray(error[0])
+
+
+def _covariances(law: Any) -> Integral:
+    mean = _means(law)[0][..., None]
+
+    def products(xi: jax.Array) -> jax.Array:
+        centred = law.transform(xi) - mean
+        return centred[:, None] * centred[None]
+
+    return gaussian_expectation(products, law.dimension)
+
+
+def _excess_kurtoses(law: Any) -> Integral:
+    (variance, fourth), (variance_error, fourth_error) = _central(law, (2, 4))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(variance > 0, fourth / variance**2 - 3, 0.0)
+        by_variance = 2 * fourth * variance_error / variance**3
+        error = np.where(variance > 0, np.hypot(fourth_error / variance**2, by_variance), 0.0)
+    return value, error
+
+
+_INTEGRALS: dict[str, Callable[[Any], Integral]] = {
+    "mean": _means,
+    "variance": _variances,
+    "cov": _covariances,
+    "kurtosis": _excess_kurtoses,
+}

@@ -8,42 +8,56 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, factorial2
 
-from .. import _arguments
+from .. import _checks
+from .._checks import ArgumentError
 from ..numerics import Estimate, jackknife
+from ._arguments import Rng, generator_of, moment_order, shape_of
 from ._atoms import Atoms
 from ._fourier import TiltedFourier
-from ._law import Law, checked_moment, shape_of
+from ._law import Law
+from .quadrature import distances_from_median
 
 _METHODS = ("auto", "mixture", "fourier")
-_SQUARE_OVERFLOWS = 1e150
-_FEW_ROWS = 16
+_SQUARE_OVERFLOWS = 1e150  # where x^2 comes near the largest float
+_FEW_ROWS = 16  # of weights: inverting so many transforms at once costs little more than inverting one
 _CHUNK = 64  # points evaluated at once: their kernels against all atoms stay in a core's cache
 
 
 class ScaleMixture(Law):
-    """`y = sqrt(v) z`, `z` a standard normal, `v` an independent random variance: the average of `copies` independent ones.
+    """`y = sqrt(v) z`, `z` a standard normal, `v` an independent random variance, the average of `copies` of one law.
 
     The law of one variance is given by
 
     - draws: a one-dimensional array of independent draws; errors come from 256 batches of them;
-    - quasi-Monte Carlo points: a two-dimensional array whose rows are independent randomisations; errors come from rows;
-    - `weights`: exact nodes with their weights, as of a quadrature rule. There is no error then.
+    - quasi-Monte Carlo points: a two-dimensional array whose rows are independent randomisations; errors come from
+      rows;
+    - `weights`: exact nodes with their weights, as of a quadrature rule. There is no error then;
+    - `Atoms`, as they are.
 
-    Its Laplace transform `M` gives the characteristic function `M(t^2 / 2H)^H` for `copies=H`. `method` says how densities are
-    found: "mixture" averages the conditional Gaussians (over the atoms of the H-fold convolution), a positive sum;
-    "fourier" inverts the characteristic function along a tilted contour, at a cost that does not depend on `H`; "auto" takes the
-    first for one copy and the second for more, unless small variances are so likely that the integral converges slowly. `law.method`
-    is what is used. Both keep their relative accuracy in the tails.
+    Its Laplace transform `M` gives the characteristic function `M(t^2 / 2H)^H` for `copies=H`. `method` says how
+    densities are found: "mixture" averages the conditional Gaussians (over the atoms of the H-fold convolution), a
+    positive sum; "fourier" inverts the characteristic function along a tilted contour, at a cost that does not depend
+    on `H`; "auto" takes the first for one copy and the second for more, unless small variances are so likely that the
+    integral converges slowly. `law.method` is the one in use. Both keep their relative accuracy in the tails.
 
-    A variance of 0 makes a point mass at 0; it is refused unless `allow_zero=True`.
+    Args:
+        variances: Draws, rows of quasi-Monte Carlo points, nodes, or `Atoms`.
+        weights: The probabilities of nodes.
+        copies: How many independent variances are averaged.
+        method: "auto", "mixture" or "fourier".
+        allow_zero: Whether a variance may be 0, which makes a point mass at 0.
+        name: A label, for plots and tables.
 
-    !!! Example
+    Raises:
+        ArgumentError: If a variance is negative, NaN, infinite, or 0 without `allow_zero=True`; if there are too few;
+            or if there is no method of that name.
 
+    Example:
         >>> import numpy as np
         >>> from limitlaw.laws import ScaleMixture
         >>> v = np.random.default_rng(0).chisquare(8, 100_000) / 8
         >>> law = ScaleMixture(v)
-        >>> law.var(), law.kurtosis()  # 1 and 6 / 8
+        >>> law.variance(), law.kurtosis()  # 1 and 6 / 8
         (1.0010 ± 0.0015, 0.7489 ± 0.0035)
         >>> exact = ScaleMixture([0.5, 1.5], weights=[0.5, 0.5], copies=1000)
         >>> exact.method, exact.kurtosis(), exact.logpdf(30.0).round(6)
@@ -60,50 +74,47 @@ class ScaleMixture(Law):
         allow_zero: bool = False,
         name: str = "scale mixture",
     ) -> None:
-        self.copies = int(_arguments.positive_integer("copies", copies))
-        _arguments.one_of("method", method, _METHODS)
-        self.atoms = _checked_atoms(variances, weights, allow_zero)
+        self.copies = int(_checks.positive_integer("copies", copies))
+        _checks.one_of("method", method, _METHODS)
+        self.atoms = variances if isinstance(variances, Atoms) else _checked_atoms(variances, weights, allow_zero)
         self.name = name
-        self._asked = method
+        self._requested_method = method
 
-    @classmethod
-    def of_atoms(
-        cls, atoms: Atoms, copies: int = 1, method: str = "auto", name: str = "scale mixture"
-    ) -> "ScaleMixture":
-        """The law whose variance is the average of `copies` independent ones with the law of `atoms`."""
-        law = cls.__new__(cls)
-        law.copies, law.atoms, law.name, law._asked = copies, atoms, name, method
-        return law
+    @property
+    def _values(self) -> Sequence[Any]:
+        return self.atoms, self.copies, self._requested_method
 
     def __repr__(self) -> str:
-        return (
-            f"ScaleMixture(var={self.var()}, kurtosis={self.kurtosis()}, copies={self.copies}, method={self.method!r})"
-        )
+        moments = f"variance={self.variance()}, kurtosis={self.kurtosis()}"
+        return f"ScaleMixture({moments}, copies={self.copies}, method={self.method!r})"
 
     @functools.cached_property
-    def method(self) -> str:
+    def method(self) -> str:  # type: ignore[override]
         """How densities are found: "mixture" or "fourier"."""
-        if self._asked == "fourier" and (self.atoms.zero or not self._fourier.converges):
-            raise ValueError(
-                "method='fourier': variances near 0 are so likely that the characteristic function falls too slowly to be "
-                "inverted; use method='mixture', or 'auto'."
+        if self._requested_method == "fourier" and (self.atoms.zero or not self._fourier.converges):
+            raise ArgumentError(
+                "method",
+                "method='fourier': variances near 0 are so likely that the characteristic function falls too slowly to "
+                "be inverted. Use method='mixture' or 'auto'.",
             )
-        if self._asked != "auto":
-            return self._asked
+        if self._requested_method != "auto":
+            return self._requested_method
         return "fourier" if self.copies > 1 and not self.atoms.zero and self._fourier.converges else "mixture"
 
     def with_method(self, method: str) -> "ScaleMixture":
-        """The same law, its densities found by another method.
+        """The same law with its densities found by another method.
 
-        !!! Example
+        Args:
+            method: "auto", "mixture" or "fourier".
 
+        Example:
             >>> from limitlaw.laws import ScaleMixture
             >>> law = ScaleMixture([0.5, 1.5], weights=[0.5, 0.5], copies=4)
             >>> print(law.method, abs(law.pdf(1.0) / law.with_method("mixture").pdf(1.0) - 1) < 1e-12)
             fourier True
         """
-        _arguments.one_of("method", method, _METHODS)
-        return self.of_atoms(self.atoms, self.copies, method, self.name)
+        _checks.one_of("method", method, _METHODS)
+        return ScaleMixture(self.atoms, copies=self.copies, method=method, name=self.name)
 
     @functools.cached_property
     def mixture(self) -> Atoms:
@@ -112,23 +123,28 @@ class ScaleMixture(Law):
 
     @functools.cached_property
     def _fourier(self) -> TiltedFourier:
-        """For the law; and for the law with batches left out too, if there are so few that they cost next to nothing."""
-        few = self.atoms.left_out if len(self.atoms.left_out) <= _FEW_ROWS else self.atoms.left_out[:0]
+        """For the law, and for the law with batches left out as well if they are few, as they then cost little."""
+        few = self.atoms.leave_one_out if len(self.atoms.leave_one_out) <= _FEW_ROWS else self.atoms.leave_one_out[:0]
         return TiltedFourier(self.atoms.values, np.vstack([self.atoms.weights, few]), self.copies)
 
     @functools.cached_property
-    def _fourier_left_out(self) -> TiltedFourier:
-        if len(self.atoms.left_out) <= _FEW_ROWS:
+    def _fourier_without_batches(self) -> TiltedFourier:
+        if len(self.atoms.leave_one_out) <= _FEW_ROWS:
             return self._fourier
-        return TiltedFourier(self.atoms.values, np.vstack([self.atoms.weights, self.atoms.left_out]), self.copies)
+        return TiltedFourier(self.atoms.values, np.vstack([self.atoms.weights, self.atoms.leave_one_out]), self.copies)
 
     def mean(self) -> Estimate:
         """0, by symmetry."""
         return Estimate(0.0)
 
     def moment(self, order: int, kind: str = "raw") -> Estimate:
-        """`E y^order = (order - 1)!! E v^(order/2)` for even orders, 0 for odd ones."""
-        order = checked_moment(order, kind)
+        """A moment: `(order - 1)!! E v^(order/2)` for even orders, 0 for odd ones.
+
+        Args:
+            order: A non-negative integer.
+            kind: "raw", "central" (the same, as the mean is 0) or "standardized".
+        """
+        order = moment_order(order, kind)
         if order % 2:
             return Estimate(0.0)
         half = order // 2
@@ -143,8 +159,12 @@ class ScaleMixture(Law):
 
         return jackknife(value(by_row[:, 0]), np.array([value(row) for row in by_row[:, 1:].T]))
 
-    def kurtosis(self) -> Estimate:
-        """Excess kurtosis, `3 Var(v) / (E v)^2`."""
+    def mode(self) -> float:
+        """0, as for every scale mixture of normals."""
+        return 0.0
+
+    def _excess_kurtosis(self) -> Estimate:
+        """`3 Var(v) / (E v)^2`."""
         first, second = self.atoms.moments(1), self.atoms.moments(2)
 
         def value(first: Any, second: Any) -> Any:
@@ -158,21 +178,21 @@ class ScaleMixture(Law):
         one = np.exp(-np.multiply.outer(lam, self.atoms.values) / self.copies) @ self.atoms.weights
         return one**self.copies
 
-    def sample(self, shape: int | Sequence[int] = (), *, seed: int = 0) -> np.ndarray:
+    def sample(self, shape: int | Sequence[int] = (), *, rng: Rng = None) -> np.ndarray:
         """Independent draws: a variance, then a normal; of several copies, normals through the quantile function."""
-        rng = np.random.default_rng(_arguments.seed(seed))
-        normals = rng.standard_normal(shape_of(shape))
+        generator = generator_of(rng)
+        normals = generator.standard_normal(shape_of(shape))
         if self.atoms.weights.min() < 0 or (self.copies > 1 and self.method == "fourier"):
-            return self._from_normal(normals)
+            return self._normal_scores.from_normal(normals)
         mixture = self.mixture
         steps = np.cumsum(mixture.weights)
-        picked = np.searchsorted(steps, rng.uniform(0, steps[-1], normals.shape), side="right")
+        picked = np.searchsorted(steps, generator.uniform(0, steps[-1], normals.shape), side="right")
         return np.sqrt(mixture.values[np.minimum(picked, steps.size - 1)]) * normals
 
-    def left_out(self, what: str, x: np.ndarray) -> np.ndarray:
+    def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
         """By leaving out batches of the variances."""
-        if not len(self.atoms.left_out):
-            return super().left_out(what, x)
+        if not len(self.atoms.leave_one_out):
+            return super().leave_one_batch_out(what, x)
         if what == "pdf":
             return self._rows("density", np.abs(x))
         tails = self._rows("tail", np.abs(x))
@@ -181,22 +201,31 @@ class ScaleMixture(Law):
 
     def _rows(self, what: str, x: np.ndarray) -> np.ndarray:
         if self.method == "fourier":
-            evaluate = self._fourier_left_out.log_density if what == "density" else self._fourier_left_out.log_tail
+            evaluate = (
+                self._fourier_without_batches.log_density
+                if what == "density"
+                else self._fourier_without_batches.log_tail
+            )
             return np.exp(evaluate(x)[1:])
         kernel = _density_kernel if what == "density" else _tail_kernel
-        return _averages(kernel, x, *_positive(self.mixture, self.mixture.left_out))
+        return _averages(kernel, x, *_positive(self.mixture, self.mixture.leave_one_out))
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
         if self.method == "fourier":
             return np.exp(self._logpdf(x))
         values = _averages(_density_kernel, np.abs(x), *_positive(self.mixture, self.mixture.weights[None]))[0]
-        return np.where((x == 0) & (self.mixture.zero > 0), np.inf, values)
+        return np.where((x == 0) & self._infinite_at_zero, np.inf, values)
+
+    @property
+    def _infinite_at_zero(self) -> bool:
+        """Whether `E v^(-1/2)` is infinite, and the density at 0 with it."""
+        return self.mixture.zero > 0 or self.mixture.dof <= 1
 
     def _logpdf(self, x: np.ndarray) -> np.ndarray:
         if self.method == "fourier":
             return self._fourier.log_density(np.abs(x))[0]
         values = _log_averages(_density_kernel, np.abs(x), *_positive(self.mixture, self.mixture.weights))
-        return np.where((x == 0) & (self.mixture.zero > 0), np.inf, values)
+        return np.where((x == 0) & self._infinite_at_zero, np.inf, values)
 
     def _log_tail(self, x: np.ndarray) -> np.ndarray:
         """`log P(y > x)` at non-negative `x`."""
@@ -213,19 +242,19 @@ class ScaleMixture(Law):
         tail = self._log_tail(np.abs(x))
         return np.where(x >= 0, np.log1p(-np.exp(np.minimum(tail, 0.0))), tail)
 
-    def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
-        """As for any law, except that a point mass at 0 is where it is."""
+    def _tail_quantiles(self, log_tail: np.ndarray, right: np.ndarray, **options: float) -> np.ndarray:
+        """As for any law, except that the cdf jumps at 0 if there is a point mass."""
         if not self.atoms.zero:
-            return super()._quantiles(q, upper=upper)
-        jump = np.abs(q - 0.5) <= self.mixture.zero / 2
-        x = np.zeros(q.size)
-        x[~jump] = super()._quantiles(q[~jump], upper=upper)
+            return super()._tail_quantiles(log_tail, right, **options)
+        jump = np.exp(log_tail) >= 0.5 - self.mixture.zero / 2
+        x = np.zeros(log_tail.size)
+        x[~jump] = super()._tail_quantiles(log_tail[~jump], right[~jump], **options)
         return x
 
     @functools.cached_property
-    def _edges(self) -> np.ndarray:
+    def _panel_edges(self) -> np.ndarray:
         """As for any law, by symmetry from one side."""
-        right = self._distances(0.0, right=True)
+        right = distances_from_median(self, 0.0, right=True)
         return np.concatenate([-right[::-1], [0.0], right])
 
     def entropy(self) -> Estimate:
@@ -238,31 +267,36 @@ class ScaleMixture(Law):
 
 def _checked_atoms(variances: Any, weights: Any, allow_zero: bool) -> Atoms:
     array = np.asarray(variances)
-    v = _arguments.finite_array("variances", variances, array.ndim if array.ndim in (1, 2) else 1, largest=np.inf)
+    v = _checks.finite_array("variances", variances, array.ndim if array.ndim in (1, 2) else 1, largest=np.inf)
     if not v.size:
-        raise ValueError("variances is empty: give at least two draws, or nodes with weights.")
+        raise ArgumentError("variances", "variances is empty. Give at least two draws, or nodes with weights.")
     wrong = np.argwhere(v < 0 if allow_zero else v <= 0)
     if wrong.size:
         where = tuple(int(i) for i in wrong[0])
-        remedy = (
-            "draws of a variance cannot be negative" if v[where] < 0 else "pass allow_zero=True for a point mass at 0"
+        remedy = "A variance cannot be negative" if v[where] < 0 else "Pass allow_zero=True for a point mass at 0"
+        raise ArgumentError(
+            "variances", f"variances[{', '.join(map(str, where))}]={v[where]:g} must be positive. {remedy}."
         )
-        raise ValueError(f"variances[{', '.join(map(str, where))}] is {v[where]:g}: must be positive; {remedy}.")
     if not v.any():
-        raise ValueError("variances: all are 0, so the law is a point mass at 0; give some that are positive.")
+        raise ArgumentError(
+            "variances", "variances are all 0, so the law is a point mass at 0 and has no density. Give positive ones."
+        )
     if weights is not None:
-        w = _arguments.finite_array("weights", weights, 1, largest=np.inf)
+        w = _checks.finite_array("weights", weights, 1, largest=np.inf)
         if w.shape != v.shape:
-            raise ValueError(
-                f"weights has shape {w.shape}: the variances have shape {v.shape}, and each needs one weight."
+            raise ArgumentError(
+                "weights", f"weights has shape {w.shape}, but variances has shape {v.shape}. Give one weight for each."
             )
         if w.min() < 0 or not w.sum() > 0:
-            raise ValueError(f"weights: the smallest is {w.min():g} and their sum {w.sum():g}; give probabilities.")
+            raise ArgumentError(
+                "weights", f"weights has the smallest entry {w.min():g} and the sum {w.sum():g}. Give probabilities."
+            )
         return Atoms.exactly(v, w / w.sum())
     if v.shape[0] < 2:
-        raise ValueError(
-            f"variances has shape {v.shape}: an error takes at least two {'draws' if v.ndim == 1 else 'rows'}; "
-            f"give more, or pass weights for nodes that are exact."
+        raise ArgumentError(
+            "variances",
+            f"variances has shape {v.shape}, but a standard error takes at least two "
+            f"{'draws' if v.ndim == 1 else 'rows'}. Give more, or pass weights for nodes that are exact.",
         )
     return Atoms.from_draws(v) if v.ndim == 1 else Atoms.from_randomisations(v)
 

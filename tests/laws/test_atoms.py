@@ -10,7 +10,7 @@ DRAWS = np.random.default_rng(0).gamma(3.0, size=20_000) / 3
 
 @pytest.mark.parametrize("copies", [2, 3, 12])
 def test_an_average_of_copies_has_the_mean_of_one_and_a_share_of_its_variance(copies):
-    """`E m = E v` and `Var m = Var v / copies` by the weights; left out of all copies at once to first order: of the mean, exactly."""
+    """`E m = E v` and `Var m = Var v / copies`. Leaving a batch out of all copies is exact to first order, so for the mean."""
     one = Atoms.from_draws(DRAWS)
     several = one.mean_of_copies(copies)
     assert np.allclose(several.moments(1), one.moments(1), rtol=1e-10, atol=0)

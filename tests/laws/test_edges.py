@@ -9,6 +9,7 @@ import scipy.stats
 
 import limitlaw as ll
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, ScaleMixture
+from limitlaw.laws.normal_scores import cdf_by_spline
 
 TWO_SCALES = ScaleMixture([1e-4, 1e4], weights=[0.5, 0.5])
 
@@ -32,13 +33,13 @@ def test_a_law_on_two_scales():
     many = np.linspace(1e-3, 1 - 1e-3, 2001)
     assert np.allclose(TWO_SCALES.cdf(TWO_SCALES.icdf(many)), many, atol=1e-9)
     x = np.array([-50.0, 0.003, 0.1, 200.0])
-    assert np.allclose(TWO_SCALES.cdf_by_spline(x), TWO_SCALES.cdf(x), atol=1e-7)
+    assert np.allclose(cdf_by_spline(TWO_SCALES, x), TWO_SCALES.cdf(x), atol=1e-7)
     copies = ScaleMixture([1e-4, 1e4], weights=[0.9, 0.1], copies=2)
-    assert scipy.stats.kstest(copies.sample(100_000, seed=1), copies.cdf).pvalue > 1e-6
+    assert scipy.stats.kstest(copies.sample(100_000, rng=1), copies.cdf).pvalue > 1e-6
 
 
 def test_distances_across_scales():
-    narrow, wide = Gaussian(var=1e-12), Gaussian(var=1e12)
+    narrow, wide = Gaussian(variance=1e-12), Gaussian(variance=1e12)
     assert ll.kl(narrow, wide) == pytest.approx(0.5 * (1e-24 - 1 + np.log(1e24)), rel=1e-9)
     assert ll.tv(narrow, wide) == pytest.approx(1.0, abs=1e-5)
 
@@ -66,36 +67,38 @@ def test_a_point_mass_is_where_it_is():
     assert law.cdf(law.icdf(0.2)) == pytest.approx(0.2)
     assert law.entropy() == -inf
     drawn = ScaleMixture(np.repeat([0.0, 2.0], [300, 700]), allow_zero=True)
-    assert np.allclose(drawn.left_out("cdf", np.zeros(1)).mean(), drawn.cdf(0.0), atol=1e-3)
+    assert np.allclose(drawn.leave_one_batch_out("cdf", np.zeros(1)).mean(), drawn.cdf(0.0), atol=1e-3)
     with pytest.raises(ValueError, match="method='fourier': variances near 0"):
         ScaleMixture([0.0, 2.0], weights=[0.3, 0.7], allow_zero=True, method="fourier").pdf(0.5)
 
 
 @pytest.mark.parametrize("std", [300.0, 3000.0])
 def test_very_sharp_attention(std):
-    """Two tokens, a sigmoid of a wide normal: `E v = 1 - 2 E p(1 - p)`, and `p(1 - p)` integrates to 1 over its argument."""
+    """Two tokens, a sigmoid of a wide normal: `E v = 1 - 2 E p(1 - p)`, and `p(1 - p)` has integral 1 over its argument."""
     law = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(query_std=std)).law()
-    assert law.var() == pytest.approx(1 - 2 / (std * np.sqrt(2)) / np.sqrt(2 * np.pi), abs=3e-8)
+    assert law.variance() == pytest.approx(1 - 2 / (std * np.sqrt(2)) / np.sqrt(2 * np.pi), abs=3e-8)
 
 
 def test_constant_variances_at_finite_width():
     law = ll.Network(ll.GramInputs([[0.7]]), ll.Attention(head_dim=inf)).law(width=8, samples=1000)
     assert isinstance(law, Gaussian)
-    assert law.var() == pytest.approx(0.7, rel=1e-6)
+    assert law.variance() == pytest.approx(0.7, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::limitlaw.ResolutionWarning")
 @pytest.mark.full
 def test_laws_of_one_seed_are_independent():
-    """A deep network at width 10^5 and at infinity: nearly one law, whose estimated divergence is 0 within its error."""
+    """A deep network at width 10^5 and at infinity: nearly one law, whose estimated divergence is 0 on average."""
     net = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(), ll.Attention())
-    z = []
-    for seed in range(6):
-        value = ll.kl(net.law(width=10**5, samples=2**13, seed=seed), net.law(samples=2**13, seed=seed))
-        z.append(value.z(0.0))
-    assert np.max(np.abs(z)) < 5
+    # Near 0 the stated error varies as much as the estimate, so it is the spread over seeds that tells chance from bias:
+    # coupled draws would make every estimate negative.
+    values = [
+        float(ll.kl(net.law(width=10**5, samples=2**13, seed=seed), net.law(samples=2**13, seed=seed)))
+        for seed in range(12)
+    ]
+    assert abs(np.mean(values)) < 5 * np.std(values, ddof=1) / len(values) ** 0.5
     samples, law = net.sample(2**13, width=7, seed=0), net.law(width=7, samples=2**13, seed=0)
-    assert abs(np.corrcoef(samples**2, law.sample(2**13, seed=0) ** 2)[0, 1]) < 0.1
+    assert abs(np.corrcoef(samples**2, law.sample(2**13, rng=0) ** 2)[0, 1]) < 0.1
 
 
 def test_samples_and_their_copies():
@@ -108,14 +111,14 @@ def test_samples_and_their_copies():
     truth = 4 * scipy.integrate.quad(lambda y: abs(y - 0.6745) * scipy.stats.norm.pdf(y), 0, 10)[0] / 2
     with pytest.warns(ll.ResolutionWarning):
         assert ll.wasserstein(pair, Gaussian()) == pytest.approx(truth, rel=0.05)
-    assert ll.ks(x, Gaussian(100.0)).stderr > 0
+    assert ll.ks(x, Gaussian(mean=100.0)).stderr > 0
 
 
 def test_the_degrees_of_freedom_of_a_gaussian_are_kept():
-    estimate = ll.kl(Gaussian(var=ll.Estimate(1.0, 0.02, 31)), Gaussian(var=2.0))
+    estimate = ll.kl(Gaussian(variance=ll.Estimate(1.0, 0.02, 31)), Gaussian(variance=2.0))
     assert estimate.dof == pytest.approx(31, abs=1)
     assert estimate.stderr == pytest.approx(0.02 * 0.25, rel=0.05)  # |1/2q - 1/2p| at p = 1, q = 2
-    law = Gaussian(ll.Estimate(2.0, 0.1), ll.Estimate(1.0, 0.02))
+    law = Gaussian(mean=ll.Estimate(2.0, 0.1), variance=ll.Estimate(1.0, 0.02))
     assert law.moment(3) == pytest.approx(14.0)
     assert law.moment(3).stderr == pytest.approx(np.hypot(3 * 5 * 0.1, 3 * 2 * 0.02))
 
@@ -134,13 +137,13 @@ def test_batches_of_covariances_are_even():
     [
         (lambda: Empirical([1.0, 1.0, 1.0]).kurtosis(), "takes at least 8 samples"),
         (lambda: Empirical([1.0] * 20).kurtosis(), "not all equal"),
-        (lambda: Gaussian(var=1 + 0j), r"var=\(1\+0j\): must be a finite number"),
-        (lambda: Gaussian().pdf(1 + 0j), "x=.*: must be a real number"),
-        (lambda: Gaussian().pdf(None), "x=None: must be a real number"),
+        (lambda: Gaussian(variance=1 + 0j), r"variance=\(1\+0j\) must be a finite number"),
+        (lambda: Gaussian().pdf(1 + 0j), "x=.* must be a real number"),
+        (lambda: Gaussian().pdf(None), "x=None must be a real number"),
         (lambda: Gaussian().interval([0.5, 0.9]), "must be one number"),
         (lambda: Gaussian().moment(400), "order=400: the moment is beyond"),
         (lambda: GaussianMixture([[[-1.0]], [[1.0]]]), r"covariances\[0\] has the eigenvalue -1"),
-        (lambda: GaussianMixture([np.eye(2)] * 2).pdf(["a", "b"]), "must be points of real numbers"),
+        (lambda: GaussianMixture([np.eye(2)] * 2).pdf(["a", "b"]), "must be a real number or an array"),
     ],
 )
 def test_refusals(bad, match):
