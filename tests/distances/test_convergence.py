@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import least_squares
 
 import limitlaw as ll
-from limitlaw.divergence import Convergence
+from limitlaw.distances import Convergence
 from limitlaw.laws import Gaussian, ScaleMixture
 
 NET = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))
@@ -110,7 +110,7 @@ def test_an_interrupt_keeps_the_widths_that_are_done():
         done.append(p.name)
         return 0.5
 
-    with pytest.warns(UserWarning, match="interrupted: the study ends at width 16"):
+    with pytest.warns(UserWarning, match="Interrupted: the result ends at width 16"):
         result = ll.convergence(NET, [8, 16, 32], metric=metric, samples=1000)
     assert result.widths == (8, 16)
     assert result.values == (0.5, 0.5)
@@ -134,12 +134,12 @@ def test_a_study_draws_itself():
     "bad, match",
     [
         (lambda: ll.convergence(NET, []), r"widths=\[\]"),
-        (lambda: ll.convergence(NET, [64, float("inf")]), "give finite widths"),
-        (lambda: ll.convergence(NET, [64, 64]), "each once"),
+        (lambda: ll.convergence(NET, [64, float("inf")]), "must be finite widths"),
+        (lambda: ll.convergence(NET, [64, 64]), "without repetition"),
         (lambda: ll.convergence(NET, [0]), "widths=0"),
-        (lambda: ll.convergence(NET, 64), "widths=64: must be a list of widths"),
-        (lambda: ll.convergence(3, [64]), "net=3: must be a limitlaw.Network"),
-        (lambda: ll.convergence(NET, [64], metric="kl"), "metric='kl': must be a function"),
+        (lambda: ll.convergence(NET, 64), "widths=64 must be a list of widths"),
+        (lambda: ll.convergence(3, [64]), "net=3 must be a limitlaw.Network"),
+        (lambda: ll.convergence(NET, [64], metric="kl"), "metric='kl' must be a function"),
         (lambda: study(2.0, 1.0, widths=(64, 128)).fit(), "needs at least 3 widths"),
     ],
 )
@@ -154,7 +154,7 @@ LEFT, RIGHT = ScaleMixture(np.random.default_rng(0).chisquare(6, 20_000) / 6, na
 def test_a_comparison_holds_what_its_methods_give():
     c = ll.compare(LEFT, RIGHT)
     assert c.names == ("width 6", "limit")
-    assert c.rows["variance"] == (LEFT.var(), RIGHT.var())
+    assert c.rows["variance"] == (LEFT.variance(), RIGHT.variance())
     assert c.rows["excess kurtosis"][0].stderr == LEFT.kurtosis().stderr
     assert c.rows["quantile 0.99"][1] == pytest.approx(2.3263478740408408)
     assert c.rows["P(|y| > 3 sd)"][1] == pytest.approx(0.0026997960632601866)
@@ -192,5 +192,48 @@ def test_a_comparison_of_samples_leaves_out_what_has_no_density():
 
 
 def test_names_come_in_pairs():
-    with pytest.raises(ValueError, match="give two names"):
+    with pytest.raises(ValueError, match="must be two names"):
         ll.compare(LEFT, RIGHT, names=("a",))
+
+
+def test_a_comparison_leaves_as_pandas_and_xarray():
+    c = ll.compare(LEFT, RIGHT)
+    data, frame = c.to_xarray(), c.to_pandas()
+    assert data.value.sel(quantity="variance", law="width 6") == LEFT.variance()
+    assert data.stderr.sel(quantity="variance", law="width 6") == LEFT.variance().stderr
+    assert data.distance_stderr.sel(metric="KL") == c["KL"].stderr
+    assert data.resolved.all()
+    assert tuple(frame.loc[("KL", "distance"), ["value", "stderr"]]) == (c["KL"], c["KL"].stderr)
+    assert len(frame) == 2 * len(c.rows) + len(c.distances)
+    assert c["variance"] == c.rows["variance"]
+    with pytest.raises(KeyError, match="Did you mean 'variance'"):
+        c["varianc"]
+
+
+def test_a_convergence_leaves_as_pandas_and_xarray():
+    c = study(2.0, 11.0)
+    data, frame = c.to_xarray(), c.to_pandas()
+    assert data.kl.values.tolist() == [float(value) for value in c.values]
+    assert data.kl_stderr.sel(width=128) == c[128].stderr
+    assert np.isnan(data.slope[0])
+    assert frame.loc[256, "slope"] == c.slopes[1]
+    with pytest.raises(KeyError, match="width 3 was not computed"):
+        c[3]
+
+
+def test_a_fit_says_only_what_is_known():
+    text = str(study(2.0, 11.0, widths=(64, 128, 256)).fit())
+    assert "as many numbers as widths" in text
+    assert "chi-square" not in text
+    text = str(study(2.0, 11.0, b=60.0).fit())
+    assert "(not resolved)" in text
+    assert "on 1 degree of freedom" in text
+    assert "n^-2 (1 + a/n)" in str(study(2.0, 11.0, widths=(64, 128, 256)).fit(exponent=2))
+
+
+def test_numbers_of_one_column_have_one_format():
+    rows = [line.split()[1] for line in str(study(2.0, 11.0)).splitlines()[2:-1]]
+    assert len(rows) == 5
+    assert all("e-" in number for number in rows)  # 2.7e-3 beside 1.0e-5
+    row = next(line for line in str(ll.compare(LEFT, RIGHT)).splitlines() if "> 4 sd" in line)
+    assert "6.33425e-5" in row
