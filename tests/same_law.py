@@ -6,6 +6,8 @@ than 500 of them, so with fresh seeds it would fail about once in two thousand r
 
 from collections.abc import Callable
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import scipy.stats
@@ -17,6 +19,29 @@ _SORTED = 100_000
 def some_at_length(cases, quick):
     """Test parameters of which only `quick` run in `make test`; the others take `make test-full`."""
     return [pytest.param(case, marks=[] if case in quick else [pytest.mark.full], id=str(case)) for case in cases]
+
+
+def examples(*strategies: st.SearchStrategy, quick: int, full: int, long: int):
+    """A property test on as many random examples as each level has: `make test`, `make test-full`, `make test-long`.
+
+    The levels try different examples.
+    """
+    counts = [
+        pytest.param(quick, id="quick"),
+        pytest.param(full, id="full", marks=[pytest.mark.full, pytest.mark.timeout(3600)]),
+        pytest.param(long, id="long", marks=[pytest.mark.long, pytest.mark.timeout(0)]),
+    ]
+
+    def decorate(check: Callable[..., None]):
+        @pytest.mark.parametrize("count", counts)
+        def test(count: int) -> None:
+            settings = hypothesis.settings(max_examples=count)
+            hypothesis.seed(count)(settings(hypothesis.given(*strategies)(check)))()
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return decorate
 
 
 def assert_same_law(

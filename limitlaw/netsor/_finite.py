@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..numerics import Block, largest_power_of_two, narrow_root
+from ..numerics import Batch, largest_power_of_two, narrow_root
 from ._program import Initials, MatMul, Matrix, Nonlin, Scalar, Score, Value, Vector, coordinatewise, needed_lines
 
-_BLOCK_FLOATS = 2**23  # numbers that one block holds at a time
+_BATCH_FLOATS = 2**23  # float32 numbers that a batch holds at a time: 32 MiB
 _SPAN = 1e-5  # a vector this close to the span of earlier ones, relative to its length, lies in it
 
 
@@ -95,22 +95,21 @@ def execute(targets: tuple[Value, ...], dims: dict[str, int], products: Products
 
 def sampler(
     targets: tuple[Value, ...], dims: dict[str, int], reading: str, average: Callable[..., Any] | None
-) -> Block:
-    """Draws of the targets (or of an average over them) in blocks.
+) -> Batch:
+    """Draws of the targets (or of an average over them) in batches.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw import netsor
         >>> prog = netsor.Program()
         >>> g = prog.matrix("W") @ prog.initial("h")
-        >>> blocks = [netsor.sampler((g,), {"model": 1000}, reading, None) for reading in ("lazy", "dense")]
-        >>> [block.memory // block.size for block in blocks]  # bytes a draw: a few vectors, or the matrix twice beside them
+        >>> batches = [netsor.sampler((g,), {"model": 1000}, reading, None) for reading in ("lazy", "dense")]
+        >>> [batch.memory // batch.size for batch in batches]  # bytes a draw: a few vectors, or the matrix twice beside them
         [16000, 8008000]
     """
     floats = _floats_per_draw(targets, dims, reading)
-    size = largest_power_of_two(min(_BLOCK_FLOATS / floats, 1024))
+    size = largest_power_of_two(min(_BATCH_FLOATS / floats, 1024))
     draw = functools.partial(_draw, targets, tuple(dims.items()), reading, average, size)
-    return Block(draw, size, 4 * size * floats)
+    return Batch(draw, size, 4 * size * floats)
 
 
 @eqx.filter_jit

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..laws import Gaussian, Pushforward
+from ..laws import Gaussian, JointPushforward, Pushforward
 from ..numerics import Activation, Estimate, gaussian_axis, gaussian_expectation, narrow_root, sobol_normals
 from ._program import (
     AssumptionError,
@@ -36,7 +36,7 @@ _ROUNDING = 1e-11  # quadrature that agrees to this has converged
 _REPLICATES = 6
 
 
-def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforward:
+def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforward | JointPushforward:
     """The limiting law of coordinates of vectors and of scores, jointly."""
     _check_inside_theorem(targets)
     moments = Moments()
@@ -46,9 +46,11 @@ def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforwar
         mean, var = moments.mean(root), moments.covariance(root, root)
         others = [m.covariance(root, root) for m in moments.replicates(targets)]
         if var > 0:  # a score on the linear scale vanishes: a constant, below
-            return Gaussian(mean, Estimate(var, _spread(var, others)), name="limit")
+            return Gaussian(mean=mean, variance=Estimate(var, _spread(var, others)), name="limit")
 
-    def law(moments: Moments) -> Pushforward:
+    kind = Pushforward if single else JointPushforward
+
+    def law(moments: Moments) -> Any:
         source = GaussianSource(moments, targets)
 
         def transform(xi: jax.Array) -> jax.Array:
@@ -56,7 +58,7 @@ def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforwar
             rows = [jnp.broadcast_to(evaluate(t, values), xi.shape[-1:]) for t in targets]
             return rows[0] if single else jnp.stack(rows)
 
-        return Pushforward(
+        return kind(
             transform,
             source.dimension,
             quadrature_error=moments.largest_error,
@@ -106,7 +108,7 @@ def _largest_gap(
     first: Callable[[jax.Array], jax.Array], second: Callable[[jax.Array], jax.Array], dimension: int
 ) -> float:
     with jax.enable_x64(True):
-        probes = jnp.asarray(sobol_normals(dimension, 16, seed=1)) if dimension else jnp.zeros((0, 1))
+        probes = jnp.asarray(sobol_normals(dimension, 16, 1)) if dimension else jnp.zeros((0, 1))
         return float(jnp.abs(first(probes) - second(probes)).max())
 
 
@@ -119,7 +121,7 @@ def _inner_rule(dimension: int, replicate: int) -> tuple[np.ndarray, np.ndarray]
     if dimension == 0:
         return np.zeros((0, 1)), np.ones(1)
     if dimension > max(_INNER_GRID):
-        return sobol_normals(dimension, _INNER_POINTS, seed=replicate), np.full(_INNER_POINTS, 1 / _INNER_POINTS)
+        return sobol_normals(dimension, _INNER_POINTS, replicate), np.full(_INNER_POINTS, 1 / _INNER_POINTS)
     return _tensor_rule(*gaussian_axis(_INNER_GRID[dimension][replicate > 0]), dimension)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import _arguments
-from ..numerics import DEFAULT_MEMORY, Activation, activation as as_activation, check_coordinatewise, draw_blocks
+from .. import _checks
+from ..numerics import DEFAULT_MEMORY, Activation, activation as as_activation, check_coordinatewise, draw_batches
 
 
 class AssumptionError(ValueError):
@@ -19,8 +19,7 @@ class AssumptionError(ValueError):
 class Value:
     """What a line of a program produces.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw import netsor
         >>> prog = netsor.Program()
         >>> h = prog.initial("h")
@@ -46,13 +45,12 @@ class Value:
 class Vector(Value):
     """A vector of a named space; its coordinates are exchangeable.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw import netsor
         >>> prog = netsor.Program()
         >>> g = prog.matrix("Q", to="head", var=2.0) @ prog.initial("h")
         >>> g.space, prog.limit(g)
-        ('head', Gaussian(mean=0.0, var=2.0))
+        ('head', Gaussian(mean=0.0, variance=2.0))
     """
 
     space: str = "model"
@@ -62,14 +60,13 @@ class Vector(Value):
 class Scalar(Value):
     """A score: a number that stays random in the limit.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw import netsor
         >>> prog = netsor.Program()
         >>> h = prog.initial("h")
         >>> p = prog.score(prog.matrix("Q", var=2.0) @ h, prog.matrix("K", var=3.0) @ h)
         >>> prog.limit(p)  # the product of the variances
-        Gaussian(mean=0.0, var=6.0)
+        Gaussian(mean=0.0, variance=6.0)
     """
 
 
@@ -77,8 +74,7 @@ class Scalar(Value):
 class Matrix:
     """A random matrix from `source` to `to`, entries i.i.d. `N(0, var / dim(source))`. Apply it with `@`.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw import netsor
         >>> prog = netsor.Program()
         >>> a, b = prog.initials(["a", "b"], cov=[[1.0, 0.5], [0.5, 1.0]])
@@ -213,8 +209,7 @@ class Program:
     spaces ("model" unless said otherwise), whose dimensions are chosen when the program is sampled and go to infinity
     together in `limit`.
 
-    !!! Example
-
+    Example:
         >>> import jax.numpy as jnp
         >>> from limitlaw import netsor
         >>> with netsor.Program() as prog:
@@ -268,14 +263,13 @@ class Program:
 
     def initial(self, name: str, *, var: float = 1.0, mean: float = 0.0, space: str = "model") -> Vector:
         """A vector with i.i.d. `N(mean, var)` coordinates."""
-        var = _arguments.non_negative("var", var)
+        var = _checks.non_negative("var", var)
         return self.initials([name], cov=[[var]], mean=[mean], space=space)[0]
 
     def initials(self, names: Sequence[str], *, cov: Any, mean: Any = None, space: str = "model") -> tuple[Vector, ...]:
         """Vectors whose coordinates are jointly `N(mean, cov)`, i.i.d. across coordinates.
 
-        !!! Example
-
+        Example:
             >>> from limitlaw import netsor
             >>> prog = netsor.Program()
             >>> a, b = prog.initials(["a", "b"], cov=[[1.0, 0.5], [0.5, 2.0]], mean=[0.0, 1.0])
@@ -286,8 +280,8 @@ class Program:
         self._check_open()
         if isinstance(names, str) or not isinstance(names, Sequence) or len(set(names)) < len(names):
             raise ValueError(f"names={names!r}: must be a list of different names.")
-        cov = _arguments.psd_matrix("cov", cov)
-        mean = np.zeros(len(cov)) if mean is None else _arguments.finite_array("mean", mean, 1)
+        cov = _checks.psd_matrix("cov", cov)
+        mean = np.zeros(len(cov)) if mean is None else _checks.finite_array("mean", mean, 1)
         if not len(names) == len(cov) == len(mean):
             raise ValueError(
                 f"names={list(names)!r}: {len(names)} vectors need a cov of shape ({len(names)}, {len(names)}) and a mean of "
@@ -304,7 +298,7 @@ class Program:
         """A matrix from the space `source` to the space `to`, entries i.i.d. `N(0, var / dim(source))`."""
         self._check_open()
         self._check_name(name)
-        var = _arguments.non_negative("var", var)
+        var = _checks.non_negative("var", var)
         self._space(source)
         self._space(to)
         matrix = Matrix(self, self._name(name), source, to, var)
@@ -354,7 +348,7 @@ class Program:
         self._check_open()
         where = self._next_line("score")
         self._check_name(name)
-        _arguments.one_of("scale", scale, ["sqrt", "linear"])
+        _checks.one_of("scale", scale, ["sqrt", "linear"])
         products = []
         for vector in (left, right):
             self._own(vector, Vector, where)
@@ -466,8 +460,7 @@ class Program:
         `reading="dense"` draws every matrix; "lazy" draws only the images of the directions a matrix meets, which is exact
         and costs `O(dim k)` for the k-th product with it.
 
-        !!! Example
-
+        Example:
             >>> from limitlaw import netsor
             >>> with netsor.Program() as prog:
             ...     h = prog.initial("h")
@@ -479,14 +472,14 @@ class Program:
         from ._finite import sampler
 
         targets, single = self._targets(target)
-        samples = int(_arguments.positive_integer("samples", samples))
-        seed = _arguments.seed(seed)
-        max_memory = int(_arguments.positive_integer("max_memory", max_memory))
-        _arguments.one_of("reading", reading, ["lazy", "dense"])
+        samples = int(_checks.positive_integer("samples", samples))
+        seed = _checks.seed(seed)
+        max_memory = int(_checks.positive_integer("max_memory", max_memory))
+        _checks.one_of("reading", reading, ["lazy", "dense"])
         if average is not None:
             self._check_average(average, targets, scalar=False)
-        block = sampler(targets, self._checked_dims(dims), reading, average)
-        draws = draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory)
+        batch = sampler(targets, self._checked_dims(dims), reading, average)
+        draws = draw_batches(batch, samples=samples, seed=seed, max_memory=max_memory)
         return draws[:, 0] if single and average is None else draws
 
     def limit(self, target: Value | Sequence[Value]) -> Any:
@@ -496,14 +489,13 @@ class Program:
         mixture. One target gives a law on the line, a list a joint law. Covariances are closed forms where they exist and
         quadrature or quasi-Monte Carlo elsewhere; `law.quadrature_error` states the largest error among them.
 
-        !!! Example
-
+        Example:
             >>> from limitlaw import netsor
             >>> with netsor.Program() as prog:
             ...     x = prog.nonlin("relu", prog.matrix("W") @ prog.initial("h"))
             ...     g = prog.matrix("V") @ x
             >>> prog.limit(g)
-            Gaussian(mean=0.0, var=0.5)
+            Gaussian(mean=0.0, variance=0.5)
         """
         from ._limit import limit_law
 
@@ -515,8 +507,7 @@ class Program:
 
         This is Theorem 3.1 itself.
 
-        !!! Example
-
+        Example:
             >>> import jax.numpy as jnp
             >>> from limitlaw import netsor
             >>> with netsor.Program() as prog:
@@ -524,7 +515,7 @@ class Program:
             ...     p = prog.score(prog.matrix("Q") @ h, prog.matrix("K") @ h)
             ...     y = prog.nonlin(lambda g, p: p * g, h, scalars=[p])
             >>> law = prog.average(lambda y: y**2, y)  # tends to p^2, p a standard normal
-            >>> print(f"{law.mean():.9f} {law.var():.9f}")
+            >>> print(f"{law.mean():.9f} {law.variance():.9f}")
             1.000000000 2.000000000
         """
         from ._limit import average_law
@@ -565,7 +556,7 @@ class Program:
                 raise ValueError(
                     f"dims[{space!r}]=inf: a sampled vector has finite length; use limit() for infinite dimensions."
                 )
-        return {space: int(_arguments.positive_integer(f"dims[{space!r}]", dims[space])) for space in self.spaces}
+        return {space: int(_checks.positive_integer(f"dims[{space!r}]", dims[space])) for space in self.spaces}
 
 
 def needed_lines(targets: Iterable[Value]) -> list[int]:

@@ -1,17 +1,50 @@
-"""What inputs and layers have in common: frozen descriptions, and where their tokens stand."""
+"""Descriptions: frozen values that print as the call that creates them, and split into numbers and structure."""
 
-import abc
 import dataclasses
-from collections.abc import Iterator
-from dataclasses import dataclass
+import difflib
+import functools
+import inspect
+import types
+import typing
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+
+from .._checks import ArgumentTypeError, is_traced
+
+# Names of arguments in Hugging Face and PyTorch, and the corresponding names here.
+_FAMILIAR = {
+    "num_heads": "heads",
+    "n_heads": "heads",
+    "n_head": "heads",
+    "num_attention_heads": "heads",
+    "num_kv_heads": "kv_heads",
+    "num_key_value_heads": "kv_heads",
+    "d_head": "head_dim",
+    "d_model": "width (of the network: Network(..., width=...))",
+    "n_embd": "width (of the network: Network(..., width=...))",
+    "hidden_size": "width (of the network: Network(..., width=...))",
+    "causal": "mask='causal'",
+    "is_causal": "mask='causal'",
+    "act": "activation",
+    "hidden_act": "activation",
+    "phi": "activation",
+    "epsilon": "eps",
+    "n": "width",
+}
 
 
 class Described(eqx.Module):
-    """A module that prints as the call that makes it, defaults left out."""
+    """A frozen description that compares and hashes by value, pickles, and prints as the call that creates it."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Described":
+        unknown = [name for name in kwargs if name not in _parameters(cls)]
+        if unknown:
+            raise _unknown_argument(cls, unknown[0])
+        return super().__new__(cls)
 
     def __repr__(self) -> str:
         parts = [
@@ -21,141 +54,169 @@ class Described(eqx.Module):
         ]
         return f"{type(self).__name__}({', '.join(parts)})"
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and frozen(self) == frozen(other)
+
+    def __hash__(self) -> int:
+        return hash(frozen(self))
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
+
+def _parameters(cls: type) -> list[str]:
+    return list(inspect.signature(cls.__init__).parameters)[1:]
+
+
+def _unknown_argument(cls: type, name: str) -> ArgumentTypeError:
+    known = _parameters(cls)
+    if name in _FAMILIAR and (_FAMILIAR[name].split("=")[0].split(" ")[0] in [*known, "width"]):
+        hint = f"Did you mean {_FAMILIAR[name]}?"
+    else:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(map(repr, known)) or 'none'}."
+    return ArgumentTypeError(name, f"{name!r} is not an argument of {cls.__name__}. {hint}")
+
 
 def _show(value: Any) -> str:
-    return (
-        np.array2string(value, separator=", ", threshold=36).replace("\n", "")
-        if isinstance(value, np.ndarray)
-        else repr(value)
-    )
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, separator=", ", threshold=36).replace("\n", "")
+    return repr(value)
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    return value is default or (not isinstance(value, np.ndarray) and value == default)
+    return value is default or (not isinstance(value, np.ndarray) and not is_traced(value) and value == default)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where tokens stand: the lengths of the sequences that are stacked, one after the other, in one token matrix.
-
-    !!! Example
-
-        >>> from limitlaw.networks import Layout
-        >>> layout = Layout((3, 2))
-        >>> print(layout.sequence, layout.position)
-        [0 0 0 1 1] [0 1 2 0 1]
-    """
-
-    lengths: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """How many tokens in all."""
-        return sum(self.lengths)
-
-    @property
-    def sequence(self) -> np.ndarray:
-        """The sequence of each token."""
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)
-
-    @property
-    def position(self) -> np.ndarray:
-        """The place of each token in its sequence."""
-        return np.concatenate([np.arange(length) for length in self.lengths])
+@functools.cache
+def float_fields(cls: type) -> frozenset[str]:
+    """The fields whose annotation contains `float` and not `int`. Numbers in them are traced, not compiled in."""
+    try:
+        hints = typing.get_type_hints(cls)
+    except NameError:  # an annotation that only type checkers can resolve
+        hints = {f.name: f.type for f in dataclasses.fields(cls)}
+    found = set()
+    for name, hint in hints.items():
+        is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+        kinds = set(typing.get_args(hint)) if is_union else {hint}
+        if float in kinds and int not in kinds:
+            found.add(name)
+    return frozenset(found)
 
 
-class InputLayer(Described):
-    """Where a network starts: a family of laws of the token matrix `X` (tokens x width), one for each width.
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
-    A subclass says how many tokens there are and what their Gram matrix tends to, and refuses widths at which it does not exist (`check_width`). A reading
-    needs one rule for it: the dense reading makes `X`, the Gram reading makes what is known of `X X^T / n`.
 
-    !!! Example
+@dataclasses.dataclass(frozen=True)
+class _Slot:
+    """The place of a traced number in a structure."""
 
+    index: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frozen:
+    """A hashable substitute for a value: a container with its parts, or an array with its bytes."""
+
+    kind: Any
+    parts: tuple[Any, ...]
+
+
+class Traced(eqx.Module):
+    """A description as a pytree whose leaves are its numbers, so one compilation serves all their values.
+
+    Numbers in fields whose annotation contains `float` and not `int` are leaves, and so are arrays of floats. `int`,
+    `bool`, `str`, callables, `None` and arrays of integers or booleans are static.
+
+    Attributes:
+        numbers: The leaves.
+        structure: The description with a slot in place of each leaf, hashable.
+
+    Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.networks import InputLayer
-        >>> inputs = ll.Inputs(tokens=2, activation="relu")
-        >>> isinstance(inputs, InputLayer), inputs.size, inputs.layout
-        (True, 2, Layout(lengths=(2,)))
-        >>> inputs.limit_gram().round(6).tolist()  # E phi^2 = 1/2, (E phi)^2 = 1/(2 pi)
-        [[0.5, 0.159155], [0.159155, 0.5]]
+        >>> from limitlaw.networks import Traced
+        >>> traced = Traced.of(ll.MLP("relu", in_std=0.5))
+        >>> [float(x) for x in traced.numbers][1], traced.value.activation
+        (0.5, relu)
     """
 
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """How many tokens."""
+    numbers: list[Any]
+    structure: Any = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, description: Any) -> "Traced":
+        """Split a description into numbers and structure."""
+        numbers: list[Any] = []
+        structure = _take_apart(description, numbers, False)
+        return cls(numbers, structure)
 
     @property
-    def layout(self) -> Layout:
-        """How the tokens form sequences: one, unless a subclass says otherwise."""
-        return Layout((self.size,))
-
-    @abc.abstractmethod
-    def limit_gram(self) -> np.ndarray:
-        """The Gram matrix at infinite width, float64."""
-
-    def check_width(self, width: int | float, *, mean: bool = False) -> None:
-        """Raise if no such tokens exist at this width; `mean` says that a layer looks at their coordinate mean."""
-
-    def vanishing(self) -> np.ndarray:
-        """Which tokens are zero with certainty."""
-        return np.diagonal(self.limit_gram()) <= 0
+    def value(self) -> Any:
+        """The description with the current numbers, which may be tracers."""
+        return _put_together(self.structure, self.numbers)
 
 
-class Layer(Described):
-    """A map from one stream of tokens to the next, with weights of its own.
+def frozen(description: Any) -> Any:
+    """A hashable substitute for a description, equal for equal descriptions."""
+    return _take_apart(description, None, False)
 
-    A subclass refuses layouts of tokens and widths at which it makes no sense. A reading needs one rule for it: the dense
-    reading draws its weights, the Gram reading maps what is known of one stream to what is known of the next.
 
-    !!! Example
+def _take_apart(value: Any, numbers: list[Any] | None, is_float: bool) -> Any:
+    """The structure of a value. Its numbers are appended to `numbers`, or stay in the structure if that is None."""
+    if isinstance(value, jax.Array) and not is_traced(value):
+        value = np.asarray(value)
+    if is_traced(value):
+        if numbers is None:
+            return _Frozen("tracer", (id(value),))
+        numbers.append(value)
+        return _Slot(len(numbers) - 1)
+    if isinstance(value, np.ndarray):
+        if numbers is not None and np.issubdtype(value.dtype, np.floating):
+            numbers.append(value.astype(np.float32))
+            return _Slot(len(numbers) - 1)
+        return _Frozen("array", (value.shape, value.dtype.str, value.tobytes()))
+    if is_float and _is_number(value):
+        if numbers is None:  # 1 and 1.0 are the same number where a float belongs
+            return _Frozen("value", (float, float(value)))
+        numbers.append(np.float32(value))
+        return _Slot(len(numbers) - 1)
+    if isinstance(value, dict):
+        items = tuple((key, _take_apart(item, numbers, is_float)) for key, item in value.items())
+        return _Frozen(dict, items)
+    if isinstance(value, tuple | list):
+        return _Frozen(type(value), tuple(_take_apart(item, numbers, is_float) for item in value))
+    if isinstance(value, eqx.Module):
+        floats = float_fields(type(value))
+        fields = dataclasses.fields(value)
+        return _Frozen(
+            type(value),
+            tuple((f.name, _take_apart(getattr(value, f.name), numbers, f.name in floats)) for f in fields),
+        )
+    # 1 == 1.0 == True as keys of compiled programs, so the type is part of the structure.
+    return _Frozen("value", (type(value), value))
 
-        >>> import limitlaw as ll
-        >>> block = ll.Repeat(3, ll.Residual(ll.LayerNorm(), ll.Attention()), ll.MLP())
-        >>> [(type(layer).__name__, count) for layer, count in block.walk()]
-        [('Repeat', 1), ('Residual', 3), ('LayerNorm', 3), ('Attention', 3), ('MLP', 3)]
-        >>> block.needs_mean, ll.MLP().needs_mean, ll.MLP().ends_fresh
-        (True, False, True)
-    """
 
-    @property
-    def inner(self) -> tuple["Layer", ...]:
-        """The layers that this one is made of."""
-        return ()
+def _put_together(structure: Any, numbers: list[Any]) -> Any:
+    if isinstance(structure, _Slot):
+        return numbers[structure.index]
+    kind, parts = structure.kind, structure.parts
+    if kind == "value":
+        return parts[1]
+    if kind == "array":
+        shape, dtype, data = parts
+        return np.frombuffer(data, dtype).reshape(shape)
+    if kind is dict:
+        return {key: _put_together(item, numbers) for key, item in parts}
+    if kind in (tuple, list):
+        return kind(_put_together(item, numbers) for item in parts)
+    # Without calling the class, whose checks of numbers would fail on a tracer.
+    module = object.__new__(kind)
+    for name, item in parts:
+        object.__setattr__(module, name, _put_together(item, numbers))
+    return module
 
-    @property
-    def times(self) -> int:
-        """How often it applies them."""
-        return 1
 
-    @property
-    def ends_fresh(self) -> bool:
-        """Whether its output ends in a fresh matrix, so that a coordinate of a token is Gaussian given the state."""
-        return False
-
-    @property
-    def needs_mean(self) -> bool:
-        """Whether it looks at the coordinate mean of a token, which then must be tracked."""
-        return any(layer.needs_mean for layer in self.inner)
-
-    def check_layout(self, layout: Layout) -> None:
-        """Raise if the layer cannot act on tokens that stand like this."""
-        for layer in self.inner:
-            layer.check_layout(layout)
-
-    def check_width(self, width: int | float) -> None:
-        """Raise if the layer cannot act at this width."""
-        for layer in self.inner:
-            layer.check_width(width)
-
-    def is_deterministic(self, width: int | float) -> bool:
-        """Whether the covariance of the output is a fixed function of the Gram matrix of the input."""
-        return bool(self.inner) and all(layer.is_deterministic(width) for layer in self.inner)
-
-    def walk(self) -> Iterator[tuple["Layer", int]]:
-        """The layer and those within it, each with how often it is applied."""
-        yield self, 1
-        for inner in self.inner:
-            for layer, count in inner.walk():
-                yield layer, self.times * count
+def as_float32(value: Any) -> Any:
+    """A number, an array or a tracer as float32. Overflow is left to the check of the result."""
+    return value.astype(jnp.float32) if is_traced(value) else jax.device_put(np.asarray(value).astype(np.float32))

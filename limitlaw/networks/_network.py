@@ -1,35 +1,51 @@
-"""A network is written once and read several ways."""
+"""Networks, and everything that users ask of them: draws, trajectories and laws."""
 
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from math import inf, isinf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PRNGKeyArray
 
-from .. import _arguments, _html
-from ..netsor import Program
-from ..numerics import DEFAULT_MEMORY, draw_blocks
-from . import _dense, _gram, _laws, _lowering
-from ._attention import Attention
-from ._described import Described, InputLayer, Layer, Layout
-from ._layers import MLP, Readout
+from .. import _checks, _html
+from .._checks import ArgumentError, ArgumentTypeError
+from ..numerics import DEFAULT_MEMORY, Batch, calls_lapack, draw_batches, seed_key
+from . import _cost, _dense, _gram, _law, _lazy
+from ._described import Described, Traced
+from ._gram import BoundNetwork, has_blocks, needed_layers
+from ._layer import BY_TOKEN, InputLayer, Layer, Layout, Node, Purpose, RowMap, zero_after
+from ._rules import check_declared, derived_rule
+from ._state import Recorder
 from ._trajectory import Trajectory, trajectory
-from ._vanishing import refuse_zero_tokens
 
-_OBSERVABLES = ("output", "covariance", "gram", "scores")
-_SAMPLERS = {"gram": _gram.sampler, "lazy": _lowering.sampler, "dense": _dense.sampler}
+if TYPE_CHECKING:
+    from ..laws import GaussianMixture, Law
+    from ..netsor import Program
+
+_READINGS = ("gram", "lazy", "dense")
+_OBSERVABLES = ("output", "covariance", "gram")  # of every network; layers have more
 
 
 class Network(Described):
-    """Tokens, and layers that act on them in turn.
+    """A network: input tokens, and layers that act on them one after the other.
 
-    One object is the finite network at every width and its limit; `reading` says how it is sampled. "dense" draws every
-    weight matrix, "lazy" reveals the matrices of `program()` as they are needed, "gram" (the default) tracks the tokens'
-    Gram matrix, which is all that later layers see: exact too, thousands of times faster, and the only one at `width=inf`.
+    One object describes the network at every finite width and in the infinite-width limit. There are three ways to
+    sample it, its *readings*. "dense" draws every weight matrix. "lazy" reveals the matrices of `program()` where they
+    are used. "gram", the default, tracks the Gram matrix of the tokens, on which all later layers depend. It is exact,
+    thousands of times faster, and the only reading at `width=inf`. Networks are values: they compare, hash and pickle.
 
-    !!! Example
+    Args:
+        inputs: The input tokens: `Inputs`, `GramInputs`, `GaussianInputs`, `Embedding`, or your own `InputLayer`.
+        *layers: The layers, in order.
+        width: The default width of all methods.
 
+    Raises:
+        ArgumentError: If the layers do not fit the inputs, or each other.
+
+    Example:
         >>> import limitlaw as ll
         >>> net = ll.Network(ll.Inputs(tokens=4, activation=ll.clip(100.0)), ll.Attention(heads=2))
         >>> y = net.sample(20_000, width=64, seed=0)
@@ -38,38 +54,51 @@ class Network(Described):
     """
 
     inputs: InputLayer
-    layers: tuple[Layer, ...]
-    own_width: int | float = eqx.field(static=True, default=inf)
+    layers: tuple[Node, ...]
+    width: int | float = inf
 
-    def __init__(self, inputs: InputLayer, *layers: Layer, width: int | float = inf) -> None:
+    def __init__(self, inputs: InputLayer, *layers: Node, width: int | float = inf) -> None:
         if not isinstance(inputs, InputLayer):
-            raise TypeError(
-                f"inputs={inputs!r}: a network starts with Inputs, GramInputs, GaussianInputs or Embedding."
+            raise ArgumentTypeError(
+                "inputs",
+                f"inputs={inputs!r} is not the inputs of a network. Give Inputs, GramInputs, GaussianInputs or "
+                "Embedding.",
             )
         for layer in layers:
-            if not isinstance(layer, Layer):
-                raise TypeError(f"layer={layer!r}: after the inputs come layers, such as Attention(heads=2).")
+            if not isinstance(layer, Node):
+                raise ArgumentTypeError(
+                    "layers",
+                    f"layer={layer!r} is not a layer. Give layers after the inputs, such as Attention(heads=2).",
+                )
             layer.check_layout(inputs.layout)
         for layer in layers[:-1]:
-            if isinstance(layer, Readout):
-                raise ValueError(f"layer={layer!r}: a Readout ends a network; put it last.")
-        refuse_zero_tokens(inputs, layers)
+            if layer.ends_network:
+                raise ArgumentError("layers", f"layer={layer!r} ends a network. Put it last.")
+        _refuse_zero_tokens(inputs, layers)
         self.inputs, self.layers = inputs, layers
-        self.own_width = _arguments.positive_integer("width", width, infinite=True)
+        self.width = _checks.positive_integer("width", width, infinite=True)
 
     def __repr__(self) -> str:
-        width = [] if isinf(self.own_width) else [f"width={self.own_width}"]
+        width = [] if isinf(self.width) else [f"width={self.width}"]
         return f"Network({', '.join([*map(repr, (self.inputs, *self.layers)), *width])})"
 
     def _repr_html_(self) -> str:
         parts = [("inputs", repr(self.inputs)), *((f"layer {i}", repr(part)) for i, part in enumerate(self.layers, 1))]
-        return _html.table((f"Network of {self.tokens} tokens", f"width {self.own_width}"), parts)
+        return _html.table((f"Network of {self.tokens} tokens", f"width {self.width}"), parts)
 
     def plot(self, ax: Any = None, *, width: int | float | None = None, token: int = 0, kind: str = "pdf") -> Any:
-        """Draw the law of a token's output on matplotlib axes (the current ones unless given) and return them; `kind` as for `Law.plot`.
+        """Plot the law of a token's output.
 
-        !!! Example
+        Args:
+            ax: Matplotlib axes, the current ones by default.
+            width: The width, by default that of the network.
+            token: The token.
+            kind: As for `Law.plot`.
 
+        Returns:
+            The axes.
+
+        Example:
             >>> import matplotlib
             >>> matplotlib.use("agg")
             >>> import limitlaw as ll
@@ -80,31 +109,75 @@ class Network(Described):
         return self.law(width=width, token=token).plot(ax, kind=kind)
 
     @property
-    def width(self) -> int | float:
-        """The network's own width, used where none is given; `inf` if it has none."""
-        return self.own_width
-
-    @property
     def layout(self) -> Layout:
-        """How the tokens form sequences."""
+        """The lengths of the sequences that the tokens form."""
         return self.inputs.layout
 
     @property
     def tokens(self) -> int:
-        """How many tokens."""
+        """The number of tokens."""
         return self.inputs.size
 
-    def program(self) -> Program:
-        """The network as a Netsor program, line by line.
+    def program(self) -> "Program":
+        """The network as a netsor program, line by line.
 
-        !!! Example
+        Returns:
+            The program.
 
+        Raises:
+            ArgumentError: If a part of the network cannot be written as a netsor program.
+
+        Example:
             >>> import limitlaw as ll
             >>> print(ll.Network(ll.Inputs(tokens=1), ll.Attention(heads=1)).program())  # doctest: +ELLIPSIS
             matrices
             ...
         """
-        return _lowering.lower(self).program
+        return _lazy.lower(self).program
+
+    def draw(
+        self,
+        key: PRNGKeyArray,
+        *,
+        width: int | float | None = None,
+        token: int | Sequence[int] | None = None,
+        observe: str = "output",
+    ) -> Array:
+        """One draw, as a pure JAX function of the key and of the numbers of the network.
+
+        It can be transformed by `jax.jit`, `jax.vmap` and `jax.grad`. It computes what `sample` does in the Gram
+        reading. Numbers of the network (stds, `skip`, `eps`, `K`) may be traced, so a mean over draws can be
+        differentiated with respect to them.
+
+        Args:
+            key: A JAX random key.
+            width: The width, not traced, by default that of the network.
+            token: As for `sample`.
+            observe: As for `sample`.
+
+        Returns:
+            The draw, a JAX array with the shape of one draw of `sample`.
+
+        Raises:
+            ArgumentError: As for `sample`, except for checks that need the value of a traced number.
+
+        Example:
+            >>> import jax, numpy as np, limitlaw as ll
+            >>> keys = jax.random.split(jax.random.key(0), 1000)
+            >>> def mean_variance(std):
+            ...     net = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(value_std=std))
+            ...     return jax.vmap(lambda key: net.draw(key, width=16, observe="covariance")[0, 0])(keys).mean()
+            >>> value, slope = jax.value_and_grad(mean_variance)(1.5)
+            >>> bool(abs(slope - 2 * value / 1.5) < 1e-5)  # the variance is proportional to the square of the std
+            True
+        """
+        width = self.check_width(width)
+        layers = self._layers_for(observe)
+        rows, pick = self._rows(token, observe)
+        bound = BoundNetwork.of(self, layers, width, self._purpose(observe, differentiable=True))
+        key = _checked_key(key)
+        draws = _gram.draw_batch(bound, 1, key, observe=observe, rows=rows, recorder=None)
+        return pick(draws)[0]
 
     def sample(
         self,
@@ -116,22 +189,38 @@ class Network(Described):
         seed: int = 0,
         reading: str = "gram",
         max_memory: int = DEFAULT_MEMORY,
+        progress: bool = True,
     ) -> np.ndarray:
-        """Independent draws of the network at initialisation: fresh weights (and random inputs) for each.
+        """Independent draws of the network at initialisation, each with fresh weights and random inputs.
 
-        `observe` is what is returned, float32:
+        Draw `i` depends only on the seed and on `i`, so two calls with the same seed return the same draws.
 
-        - "output": coordinate 0 of `token` (default 0) after a layer that ends in a fresh matrix, a fresh read-out
-          `X w`, `w ~ N(0, I/n)`, after anything else; shape `(samples,)`, or `(samples, k)` for a list of tokens;
-        - "covariance": of the output of all tokens (or of those in the list `token`) given what came before its last
-          matrix, `(samples, s, s)`; the output is Gaussian given it;
-        - "gram": the Gram matrix `X X^T / n` of the last stream, `(samples, s, s)`;
-        - "scores": of the last attention layer, before the mask, `(samples, H, s, s)`; with `token`, its row alone.
+        Args:
+            samples: The number of draws.
+            width: The width, by default that of the network.
+            token: A token, or a list of tokens.
+            observe: The observable, float32:
 
-        Draw `i` depends on the seed and `i` alone. Memory stays below `max_memory` bytes.
+                - "output": coordinate 0 of `token` (default 0) after a layer that ends in a fresh matrix, otherwise a
+                  fresh read-out `X w`, `w ~ N(0, I/n)`; shape `(samples,)`, or `(samples, k)` for a list of `k` tokens;
+                - "covariance": the covariance of the output of all tokens, or of those in `token`, given everything
+                  before the last matrix, `(samples, s, s)`; given it the output is Gaussian;
+                - "gram": the Gram matrix `X X^T / n` of the last stream, `(samples, s, s)`;
+                - "scores": the scores of the last attention layer before the mask, `(samples, H, s, s)`, or only the
+                  rows of `token`;
+                - any other name among the `observables` of a layer, such as "entropy".
+            seed: An integer.
+            reading: "gram", "lazy" or "dense".
+            max_memory: The number of bytes that the draws and the computation may take.
+            progress: Whether to show a progress bar after two seconds.
 
-        !!! Example
+        Returns:
+            The draws, an array whose first axis is that of draws.
 
+        Raises:
+            ArgumentError: If an argument is out of range, or a variance leaves the range of single precision.
+
+        Example:
             >>> import numpy as np, limitlaw as ll
             >>> net = ll.Network(ll.GramInputs(np.eye(3)), ll.Attention(heads=2, head_dim=8))
             >>> net.sample(5, width=16, observe="scores").shape
@@ -139,17 +228,73 @@ class Network(Described):
             >>> net.sample(5, width=16, token=[0, 2]).shape
             (5, 2)
         """
-        samples = int(_arguments.positive_integer("samples", samples))
-        seed = _arguments.seed(seed)
-        max_memory = int(_arguments.positive_integer("max_memory", max_memory))
-        _arguments.one_of("observe", observe, _OBSERVABLES)
-        _arguments.one_of("reading", reading, _SAMPLERS)
-        width = self.checked_width(width)
+        samples = int(_checks.positive_integer("samples", samples))
+        seed = _checks.seed(seed)
+        max_memory = int(_checks.positive_integer("max_memory", max_memory))
+        _checks.one_of("reading", reading, _READINGS)
+        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
+        width = self.check_width(width)
         if reading != "gram":
             self._check_finite(reading, width)
-        rows, pick = self._wanted(token, observe)
-        block = _SAMPLERS[reading](self, width, observe, rows)
-        return pick(draw_blocks(block, samples=samples, seed=seed, max_memory=max_memory))
+        self._refuse_traced("net.sample")
+        layers = self._layers_for(observe)
+        rows, pick = self._rows(token, observe)
+        batch = self._batch(layers, width, observe, rows, reading)
+        draws = draw_batches(batch, samples=samples, seed=seed, max_memory=max_memory, progress=progress)
+        return pick(draws)
+
+    def _batch(
+        self, layers: tuple[Node, ...], width: int | float, observe: str, rows: tuple[int, ...] | None, reading: str
+    ) -> Batch:
+        """The function that makes a batch of draws of an observable of these layers."""
+        if reading == "lazy":
+            return _lazy.batch_of(self, int(width), observe, rows)
+        if reading == "dense":
+            size, memory = _dense.batch_of(self, int(width), layers)
+            static = functools.partial(_dense.draw_batch, self.inputs, layers, int(width), observe, rows, size)
+            return Batch(static, size, memory)
+        bound = BoundNetwork.of(self, layers, width, self._purpose(observe))
+        heads = self._observed_heads(layers, observe, width)
+        size = _cost.batch_size(self, width, heads)
+        by_block = has_blocks(layers)
+
+        def draw(key: PRNGKeyArray) -> Array:
+            recorder = Recorder(by_block=by_block)
+            draws = _gram.draw_batch(bound, size, key, observe=observe, rows=rows, recorder=recorder)
+            _gram.check_sound(recorder)
+            return draws
+
+        return Batch(draw, size, _cost.memory(self, width, size, heads), alone=calls_lapack(self.tokens))
+
+    def _observed_heads(self, layers: tuple[Node, ...], observe: str, width: int | float) -> int:
+        """The number of token matrices that a draw of an observable of a layer returns."""
+        if observe in _OBSERVABLES:
+            return 0
+        return int(layers[-1].cost(width, self.layout).matrices)
+
+    def realise(self, width: int | None = None, seed: int = 0) -> "_dense.Realisation":
+        """Draw one network: its weights by path, and the function of the tokens that they define.
+
+        Args:
+            width: The width, finite, by default that of the network.
+            seed: An integer.
+
+        Returns:
+            The network. Its `weights` are named by paths such as "0.3.1.query".
+
+        Raises:
+            ArgumentError: If the width is infinite.
+
+        Example:
+            >>> import numpy as np, limitlaw as ll
+            >>> net = ll.Network(ll.GramInputs(np.eye(2)), ll.Repeat(2, ll.Residual(ll.MLP(ratio=2))))
+            >>> one = net.realise(width=8, seed=0)
+            >>> one.weights["0.1.0.0.in"].shape
+            (8, 16)
+        """
+        checked = self.check_width(width)
+        self._check_finite("dense", checked)
+        return _dense.realise(self.inputs, self.layers, int(checked), seed_key(_checks.seed(seed)))
 
     def trajectory(
         self,
@@ -157,188 +302,311 @@ class Network(Described):
         *,
         width: int | float | None = None,
         seed: int = 0,
-        jit: bool = True,
         max_memory: int = DEFAULT_MEMORY,
+        progress: bool = True,
     ) -> Trajectory:
-        """Independent draws of the network, observed after the input and after every block: variance, kurtosis, cosines, effective rank, attention entropy.
+        """Independent draws of the network, observed after the input and after every block.
 
-        A new kind of network is compiled first, for seconds. With `jit=False` NumPy runs the same program in place of the compiler's: a few hundred draws
-        are there in a fraction of that time, many take longer. They are the same draws up to rounding, unless rounding decides a rank (more tokens than the width).
+        If the network has `Block` nodes, these are the blocks. Otherwise each layer is a block, and each repetition of
+        a `Repeat`.
 
-        !!! Example
+        Args:
+            samples: The number of draws, at least 2.
+            width: The width, by default that of the network.
+            seed: An integer. The Gram matrices are those of `sample` with the same seed, up to rounding.
+            max_memory: The number of bytes that the draws and the computation may take.
+            progress: Whether to show a progress bar after two seconds.
 
+        Returns:
+            The trajectory: variance, kurtosis, cosines, effective rank and attention entropy along the depth.
+
+        Raises:
+            ArgumentError: If an argument is out of range, or a variance leaves the range of single precision.
+
+        Example:
             >>> import numpy as np, limitlaw as ll
             >>> net = ll.Network(ll.GramInputs(np.eye(3)), ll.Repeat(6, ll.Residual(ll.Attention(heads=2))))
             >>> t = net.trajectory(500, width=32)
             >>> print(t.cosine[:, 0, 1].round(1))  # tokens become alike
             [0.  0.2 0.4 0.6 0.7 0.8 0.9]
         """
-        samples = int(_arguments.positive_integer("samples", samples))
+        samples = int(_checks.positive_integer("samples", samples))
         if samples < 2:
-            raise ValueError(f"samples={samples}: a standard error takes at least two draws.")
-        max_memory = int(_arguments.positive_integer("max_memory", max_memory))
-        width, seed = self.checked_width(width), _arguments.seed(seed)
-        return trajectory(self, samples, width, seed, max_memory, jit)
+            raise ArgumentError("samples", f"samples={samples} must be at least 2, so that there is a standard error.")
+        max_memory = int(_checks.positive_integer("max_memory", max_memory))
+        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
+        width, seed = self.check_width(width), _checks.seed(seed)
+        self._refuse_traced("net.trajectory")
+        return trajectory(self, samples, width, seed, max_memory, progress)
 
     def law(
         self,
         *,
         width: int | float | None = None,
-        token: int | Sequence[int] = 0,
-        observe: str = "output",
-        key: int | None = None,
+        token: int = 0,
         seed: int = 0,
         samples: int | None = None,
         accuracy: float = 1e-4,
         method: str = "auto",
         max_memory: int = DEFAULT_MEMORY,
-    ) -> Any:
-        """The law of the output of one token over the initialisation, of several jointly, or of a score.
+        progress: bool = True,
+    ) -> "Law":
+        """The law of the output of one token over the initialisation.
 
-        Given the scores and the tokens the output is Gaussian, so its law is the mixture of `N(0, v)` over `v`, at every width.
+        Given the scores and the tokens the output is Gaussian, so at every width its law is a mixture of `N(0, v)` over
+        the law of a random variance `v`.
 
-        - At infinite width, after one random layer, it is exact: the characteristic function is `M(t^2 / 2H)^H`, with `M` the
-          Laplace transform of one head's variance, an integral over its scores by quadrature (up to four dimensions; more by
-          randomised quasi-Monte Carlo, with its error, from `samples` points or 2^21); `heads=inf` is a `Gaussian`.
-        - Elsewhere `v` is drawn (Rao-Blackwell: nothing is lost to the last Gaussian): `samples` of them, or as many as bring
-          the relative standard error of `var()` to `accuracy` and that of `kurtosis()` to `10 accuracy (1 + kurtosis)`, within
-          2^22 draws and about half a minute. `method="draws"` does so at infinite width too.
+        - At infinite width the law is exact if only one layer is random. Its characteristic function is
+          `M(t^2 / 2H)^H` for `H` heads, where `M` is the Laplace transform of the variance of one head. That is an
+          integral over its scores, by quadrature in up to four dimensions. In more dimensions it is computed by
+          randomised quasi-Monte Carlo, with a standard error, from `samples` points (default 2^21). With `heads=inf`
+          the law is a `Gaussian`.
+        - Otherwise `v` is drawn, which has less variance than draws of the output (Rao-Blackwell). By default there are
+          enough draws for a relative standard error of `accuracy` for `variance()` and a standard error of
+          `10 accuracy (1 + kurtosis)` for `kurtosis()`, up to 2^22 draws or about half a minute.
 
-        Laws at different widths, and `sample` with the same seed, are independent of each other.
+        Laws at different widths, and draws of `sample` with the same seed, are independent of each other.
 
-        `method` may also be "mixture" or "fourier", how densities are found (see `laws.ScaleMixture`). `token=[0, 1]` is the joint
-        law, a `laws.GaussianMixture` from draws. `observe="scores"` with `token=i` and `key=j` is the law of one head's score
-        of query `i` and key `j` in the last attention layer.
+        Args:
+            width: The width, by default that of the network.
+            token: The token.
+            seed: An integer.
+            samples: The number of draws behind the law; by default as many as `accuracy` needs.
+            accuracy: The relative standard error to reach, at least 1e-6.
+            method: "auto"; "draws" to use draws at infinite width as well; "mixture" or "fourier" to choose the method
+                by which densities are computed (see `laws.ScaleMixture`).
+            max_memory: The number of bytes that the draws and the computation may take.
+            progress: Whether to show a progress bar after two seconds.
 
-        !!! Example
+        Returns:
+            The law.
 
+        Raises:
+            ArgumentError: If an argument is out of range, or the output has no density.
+
+        Example:
             >>> import limitlaw as ll
             >>> net = ll.Network(ll.Inputs(tokens=4, activation=ll.clip(100.0)), ll.Attention(heads=2))
             >>> law = net.law()  # infinite width
-            >>> print(f"{law.var():.10f} {law.kurtosis():.10f}")
+            >>> print(f"{law.variance():.10f} {law.kurtosis():.10f}")
             0.3919714436 0.1216592126
-            >>> net.law(width=256, observe="scores", token=0, key=1, samples=2**16).kurtosis().covers(0.1672, 0.999)
-            True
         """
-        width = self.checked_width(width)
-        seed = _arguments.seed(seed)
-        _arguments.one_of("observe", observe, ("output", "scores"))
-        _arguments.one_of("method", method, ("auto", "draws", "mixture", "fourier"))
-        if samples is not None and _arguments.positive_integer("samples", samples) < 2:
-            raise ValueError(f"samples={samples!r}: a standard error takes at least two draws.")
-        if _arguments.non_negative("accuracy", accuracy) == 0:
-            raise ValueError(f"accuracy={accuracy!r}: must be positive, such as 1e-3.")
-        count = None if samples is None else int(samples)
+        if not isinstance(token, int | np.integer) or isinstance(token, bool):
+            raise ArgumentTypeError(
+                "token", f"token={token!r} must be one token. For several use net.joint_law(tokens=[0, 1])."
+            )
+        width = self.check_width(width)
+        seed, count = _checks.seed(seed), _checked_samples(samples)
+        self._refuse_traced("a law")
+        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
+        _checks.one_of("method", method, ("auto", "draws", "mixture", "fourier"))
+        if not _checks.non_negative("accuracy", accuracy) >= _FINEST:
+            raise ArgumentError(
+                "accuracy",
+                f"accuracy={accuracy!r} is below {_FINEST:g}, which would take more draws than can be made. Use 1e-4, "
+                "say.",
+            )
         exact = isinf(width) and method != "draws"
         inner = "auto" if method == "draws" else method
+        index = _checks.index("token", token, self.tokens, "tokens")
+        law = _law.exact_output(self, index, seed, count, inner) if exact else None
+        if law is not None:
+            return law
+        draw = self._drawer(width, seed, max_memory, progress)
+        return _law.drawn_output(self, index, width, draw, count, accuracy, inner, self._is_gaussian(width))
 
-        own = _laws.seed_of(seed, width)
+    def joint_law(
+        self,
+        tokens: Sequence[int],
+        *,
+        width: int | float | None = None,
+        seed: int = 0,
+        samples: int | None = None,
+        max_memory: int = DEFAULT_MEMORY,
+        progress: bool = True,
+    ) -> "GaussianMixture":
+        """The joint law of the outputs of several tokens, a Gaussian mixture over drawn covariances.
 
-        def draw(net: Network, samples: int, **what: Any) -> np.ndarray:
-            return net.sample(samples, **{"width": width, "seed": own, "max_memory": max_memory, **what})
+        Args:
+            tokens: The tokens, without repetition.
+            width: The width, by default that of the network.
+            seed: An integer.
+            samples: The number of draws of the covariance, 2^16 by default.
+            max_memory: The number of bytes that the draws and the computation may take.
+            progress: Whether to show a progress bar after two seconds.
 
-        if observe == "scores":
-            row, column = self._score_position(token, key)
-            layers = _gram.until_last_attention(self.layers)
-            law = _laws.exact_score(self, layers, row, column) if exact else None
-            return law or _laws.drawn_score(self, layers, row, column, width, draw, count)
-        if key is not None:
-            raise ValueError(f"key={key!r} with observe='output': a key belongs to a score; use observe='scores'.")
-        gaussian = self._is_gaussian(width)
-        if token is None:
-            raise TypeError("token=None: a law is that of one token, or of a list of them; give token=0, say.")
-        if not isinstance(token, int | np.integer) or isinstance(token, bool):
-            tokens = self._distinct_tokens(token)
-            return _laws.drawn_joint(self, tokens, width, draw, count, gaussian)
-        index = _arguments.index("token", token, self.tokens, "tokens")
-        law = _laws.exact_output(self, index, seed, count, inner) if exact else None
-        return law or _laws.drawn_output(self, index, width, draw, count, accuracy, inner, gaussian)
+        Returns:
+            The law.
 
-    def _score_position(self, token: Any, key: Any) -> tuple[int, int]:
-        """Query and key of a score."""
-        if key is None:
-            raise ValueError("key=None with observe='scores': a score has a query and a key; give token=i and key=j.")
-        self._wanted(None, "scores")
-        row = _arguments.index("token", token, self.tokens, "tokens")
-        column = _arguments.index("key", key, self.tokens, "tokens")
-        return row, column
+        Raises:
+            ArgumentError: If a token is listed twice, or the list is empty.
 
-    def _distinct_tokens(self, token: Any) -> list[int]:
-        rows, _ = self._wanted(token, "covariance")
+        Example:
+            >>> import numpy as np, limitlaw as ll
+            >>> net = ll.Network(ll.GramInputs(np.eye(3)), ll.Attention(heads=2))
+            >>> law = net.joint_law(tokens=[0, 2], width=16, samples=4096)
+            >>> law.event_shape
+            (2,)
+        """
+        width = self.check_width(width)
+        seed, count = _checks.seed(seed), _checked_samples(samples)
+        self._refuse_traced("a law")
+        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
+        if isinstance(tokens, int | np.integer) or tokens is None:
+            raise ArgumentTypeError(
+                "tokens", f"tokens={tokens!r} must be a list of tokens. For one use net.law(token=0)."
+            )
+        rows, _ = self._rows(tokens, "covariance", name="tokens")
         assert rows is not None
-        if len(rows) < len(token):
-            raise ValueError(f"token={token!r}: a token is named twice, so there is no joint density; name each once.")
-        return list(rows)
+        if len(rows) < len(tokens):
+            raise ArgumentError(
+                "tokens", f"tokens={tokens!r} has a token twice, so there is no joint density. List each token once."
+            )
+        draw = self._drawer(width, seed, max_memory, progress)
+        return _law.drawn_joint(self, list(rows), width, draw, count, self._is_gaussian(width))
+
+    def score_law(
+        self,
+        query: int = 0,
+        key: int = 0,
+        *,
+        width: int | float | None = None,
+        seed: int = 0,
+        samples: int | None = None,
+        max_memory: int = DEFAULT_MEMORY,
+        progress: bool = True,
+    ) -> "Law":
+        """The law of a score of one head in the last attention layer, before the mask.
+
+        Args:
+            query: The query token.
+            key: The key token.
+            width: The width, by default that of the network.
+            seed: An integer.
+            samples: The number of draws behind the law, where it is not exact.
+            max_memory: The number of bytes that the draws and the computation may take.
+            progress: Whether to show a progress bar after two seconds.
+
+        Returns:
+            The law.
+
+        Raises:
+            ArgumentError: If the network has no scores, or the score has no density.
+
+        Example:
+            >>> import limitlaw as ll
+            >>> net = ll.Network(ll.Inputs(tokens=4, activation=ll.clip(100.0)), ll.Attention(heads=2))
+            >>> net.score_law(query=0, key=1, width=256, samples=2**16).kurtosis().covers(0.1672, 0.999)
+            True
+        """
+        width = self.check_width(width)
+        seed, count = _checks.seed(seed), _checked_samples(samples)
+        self._refuse_traced("a law")
+        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
+        self._layers_for("scores")
+        row = _checks.index("query", query, self.tokens, "tokens")
+        column = _checks.index("key", key, self.tokens, "tokens")
+        law = _law.exact_score(self, row, column) if isinf(width) else None
+        if law is not None:
+            return law
+        draw = self._drawer(width, seed, max_memory, progress)
+        return _law.drawn_score(self, row, column, width, draw, count)
+
+    def _drawer(self, width: int | float, seed: int, max_memory: int, progress: bool) -> Callable[..., np.ndarray]:
+        """The function that draws observables for a law, of the network or of its first layers."""
+        own = _law.seed_of(seed, width)
+
+        def draw(count: int, *, layers: tuple[Node, ...] | None = None, **what: Any) -> np.ndarray:
+            net = self if layers is None else Network(self.inputs, *layers)
+            options = {"width": width, "seed": own, "max_memory": max_memory, "progress": progress, **what}
+            return net.sample(count, **options)
+
+        return draw
+
+    def _refuse_traced(self, what: str) -> None:
+        if any(map(_checks.is_traced, Traced.of((self.inputs, self.layers)).numbers)):
+            raise ArgumentError(
+                "layers",
+                f"The network has a number that JAX traces, and {what} is computed by NumPy. Use net.draw(key), which "
+                f"jax.jit, jax.vmap and jax.grad go through.",
+            )
 
     def _is_gaussian(self, width: int | float) -> bool:
-        """Whether nothing is left to mix over: the Gram matrix of every stream is deterministic."""
-        return isinf(width) and all(layer.is_deterministic(width) for layer in self.layers)
+        """Whether the Gram matrix of every stream is deterministic, so the law of the output is Gaussian."""
+        return isinf(width) and all(node.is_deterministic(width) for node in self.layers)
 
-    def checked_width(self, width: int | float | None = None) -> int | float:
-        """The width as an integer or `inf` (None: the network's own), refused if the network cannot have it.
+    def check_width(self, width: int | float | None = None) -> int | float:
+        """Refuse a width that the network cannot have.
 
-        !!! Example
+        Args:
+            width: The width; None for that of the network.
 
+        Returns:
+            The width, an integer or `inf`.
+
+        Raises:
+            ArgumentError: If the inputs or a layer are not defined at this width.
+
+        Example:
             >>> import limitlaw as ll
-            >>> ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=8, head_dim="split")).checked_width(64)
+            >>> ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=8, head_dim="split")).check_width(64)
             64
         """
-        width = self.width if width is None else _arguments.positive_integer("width", width, infinite=True)
-        self.inputs.check_width(width, mean=_gram.needs_mean(self.inputs, self.layers))
+        width = self.width if width is None else _checks.positive_integer("width", width, infinite=True)
+        self.inputs.check_width(width, mean=_gram.tracks_mean(self.inputs, self.layers))
         for layer in self.layers:
             layer.check_width(width)
+        for node in self._derived_layers():
+            check_declared(node, width, self.layout)
         return width
+
+    def _derived_layers(self) -> list[Layer]:
+        """The layers that have no rule but that which follows from their matrices and inner map."""
+        nodes = [node for layer in self.layers for node, _ in layer.walk()]
+        return [node for node in nodes if isinstance(node, Layer) and not node.has_contracted]
 
     def _check_finite(self, reading: str, width: int | float) -> None:
         if isinf(width):
-            raise ValueError(
-                f"reading={reading!r} at width=inf: it handles vectors of that length; give a finite width, or use reading='gram'."
+            raise ArgumentError(
+                "width", f"reading={reading!r} needs a finite width. Give width=..., or use reading='gram'."
             )
-        for layer in self._parts():
-            if isinstance(layer, Attention) and isinf(layer.head_dim_at(width)):
-                raise ValueError(
-                    f"reading={reading!r} with head_dim=inf: it handles vectors of that length; give a finite head_dim, or use reading='gram'."
-                )
-            if isinstance(layer, MLP) and isinf(layer.width_at(width)):
-                raise ValueError(
-                    f"reading={reading!r} with MLP(width=inf): it handles vectors of that length; give a finite width, or use reading='gram'."
-                )
+        for layer in self.layers:
+            layer.check_finite(width, reading)
+        for node in self._derived_layers():  # an inner map is tried before every reading
+            derived_rule(node, width, self.layout, Purpose())
 
-    def _parts(self) -> Iterator[Layer]:
-        """All layers, with those within them."""
-        return (layer for top in self.layers for layer, _ in top.walk())
+    def _layers_for(self, observe: str) -> tuple[Node, ...]:
+        """The layers that an observable depends on."""
+        names = {name for layer in self.layers for node, _ in layer.walk() for name in node.observables}
+        if isinstance(observe, str) and observe == "scores":  # so that the error says which layer is missing
+            return needed_layers(self.layers, observe)
+        _checks.one_of("observe", observe, [*_OBSERVABLES, *sorted(names | {"scores"})])
+        return needed_layers(self.layers, observe)
 
-    def _wanted(
-        self, token: int | Sequence[int] | None, observe: str
-    ) -> tuple[tuple[int, ...] | None, Callable[[np.ndarray], np.ndarray]]:
-        """The tokens to compute (each once; None for all of them), and what to make of them."""
-        if observe == "scores":
-            heads = [layer.heads for layer in self._parts() if isinstance(layer, Attention)]
-            if not heads:
-                raise ValueError(
-                    "observe='scores': the network has no attention layer; add one, or observe 'output' or 'gram'."
-                )
-            if isinf(heads[-1]):
-                raise ValueError(
-                    "observe='scores' with heads=inf: there is no end of them; use heads=1, every head has the same law."
-                )
-        if observe == "gram" and token is not None:
-            raise ValueError(
-                f"token={token!r} with observe='gram': the Gram matrix is that of all tokens; leave token out."
-            )
+    @staticmethod
+    def _purpose(observe: str, differentiable: bool = False) -> Purpose:
+        return Purpose(frozenset() if observe in _OBSERVABLES else frozenset({observe}), differentiable)
+
+    def _rows(
+        self, token: int | Sequence[int] | None, observe: str, name: str = "token"
+    ) -> tuple[tuple[int, ...] | None, Callable[[Any], Any]]:
+        """The tokens to compute, without repetition (None for all), and a function from their draws to the result."""
+        if token is not None and observe not in ("output", "covariance", *BY_TOKEN):
+            what = "the Gram matrix is that of all tokens" if observe == "gram" else "it is returned whole"
+            raise ArgumentError(name, f"{name}={token!r} with observe={observe!r}: {what}. Leave {name} out.")
         if token is None:
             if observe != "output":
                 return None, lambda draws: draws
             token = 0
-        if isinstance(token, int | np.integer):
-            only = _arguments.index("token", token, self.tokens, "tokens")
-            axes = {"output": (1,), "covariance": (1, 2), "scores": (2,)}[observe]
+        if isinstance(token, int | np.integer) and not isinstance(token, bool):
+            only = _checks.index(name, token, self.tokens, "tokens")
+            axes = {"output": (1,), "covariance": (1, 2)}.get(observe, (2,))
             return (only,), lambda draws: draws.squeeze(axes)
         if not isinstance(token, Sequence | np.ndarray) or isinstance(token, str) or np.ndim(token) != 1:
-            raise TypeError(f"token={token!r}: must be an integer, or a list of them.")
-        tokens = [_arguments.index("token", t, self.tokens, "tokens") for t in token]
+            raise ArgumentTypeError(name, f"{name}={token!r} must be an integer, or a list of them.")
+        tokens = [_checks.index(name, t, self.tokens, "tokens") for t in token]
         if not tokens:
-            raise ValueError(f"token={token!r}: name at least one token.")
+            raise ArgumentError(name, f"{name}={token!r} is empty. Name at least one token.")
         rows = tuple(dict.fromkeys(tokens))
         index = np.array([rows.index(t) for t in tokens])
         if len(rows) == len(tokens):
@@ -348,3 +616,37 @@ class Network(Described):
         if observe == "covariance":
             return rows, lambda draws: draws[:, index][:, :, index]
         return rows, lambda draws: draws[:, :, index]
+
+
+_BYTES_A_PAIR = 32  # of tokens: four matrices in double precision on the host
+_FINEST = 1e-6  # relative accuracy of a law: 2^22 draws, the limit, do not reach less for any network
+
+
+def _checked_key(key: Any) -> PRNGKeyArray:
+    """One threefry key, as `jax.random.key` or `jax.random.PRNGKey` make it."""
+    if isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
+        return jax.random.wrap_key_data(key, impl="threefry2x32")
+    is_key = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not is_key or key.shape or str(jax.random.key_impl(key)) not in ("fry", "threefry2x32"):
+        raise ArgumentTypeError(
+            "key", "key must be one key of jax.random.key(seed). For several draws use jax.vmap over several keys."
+        )
+    return key
+
+
+def _checked_samples(samples: int | None) -> int | None:
+    if samples is None:
+        return None
+    if _checks.positive_integer("samples", samples) < 2:
+        raise ArgumentError("samples", f"samples={samples!r} must be at least 2, so that there is a standard error.")
+    return int(samples)
+
+
+def _refuse_zero_tokens(inputs: InputLayer, layers: tuple[Node, ...]) -> None:
+    """Raise if a norm without `eps` meets a token that is zero in every draw."""
+    zero = np.array(inputs.zero_tokens())
+    active = np.ones(len(zero), bool)
+    first = layers[0] if layers else None
+    if isinstance(first, RowMap) and first.centres:
+        first.zero_tokens(np.array(inputs.zero_tokens(centred=True)), active, inputs.layout)
+    zero_after(layers, zero, active, inputs.layout)

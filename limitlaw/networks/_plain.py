@@ -1,7 +1,6 @@
-"""Networks as plain data: what JSON and TOML can hold."""
+"""Networks as plain data, which JSON and TOML can hold."""
 
-import difflib
-import functools
+import dataclasses
 import inspect
 from collections.abc import Mapping
 from math import inf, isinf
@@ -9,31 +8,31 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import ArgumentError, known_keys
 from ..numerics import Activation, activation as resolve_activation
-from ._attention import Attention
-from ._described import Described, InputLayer, Layer
-from ._inputs import Embedding, GaussianInputs, GramInputs, Inputs
-from ._layers import MLP, Only, Readout, Repeat, Residual
+from ._described import Described, float_fields
+from ._layer import InputLayer, Node
 from ._network import Network
-from ._norms import LayerNorm, RMSNorm
+from ._registry import named, registered
 
 Plain = dict[str, Any]
 
-KINDS: dict[str, type[Described]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Inputs, GramInputs, GaussianInputs, Embedding),
-        *(Attention, MLP, RMSNorm, LayerNorm, Residual, Repeat, Only, Readout),
-    )
-}
-"""What a network is made of, by name."""
+_RESERVED = "kind"  # the key of the name of a class; an argument of that name is written "kind_"
 
 
 def as_plain(net: Network) -> Plain:
-    """The network as numbers, strings, lists and tables; `from_plain` makes it again.
+    """A network as numbers, strings, lists and tables, from which `from_plain` restores it.
 
-    !!! Example
+    Args:
+        net: The network.
 
+    Returns:
+        The table.
+
+    Raises:
+        ArgumentError: If a part of it has no name, as a function has none.
+
+    Example:
         >>> import limitlaw as ll
         >>> from limitlaw.networks import as_plain
         >>> as_plain(ll.Network(ll.Inputs(tokens=4, activation="relu"), ll.Attention(heads=2)))
@@ -44,59 +43,89 @@ def as_plain(net: Network) -> Plain:
 
 
 def from_plain(table: Mapping[str, Any]) -> Network:
-    """The network that a table describes: `inputs`, and a list of `layers`, each with its `kind` and its arguments.
+    """The network that a table describes.
 
-    !!! Example
+    Args:
+        table: `inputs`, and a list of `layers`, each with its `kind` (the name of a class, your own ones included) and
+            its arguments; and optionally a `width`.
 
+    Returns:
+        The network.
+
+    Raises:
+        ArgumentError: If a kind or an argument is unknown, or a value is out of range.
+
+    Example:
         >>> from limitlaw.networks import from_plain
-        >>> from_plain({"inputs": {"kind": "GramInputs", "K": [[1, 0], [0, 1]]}, "layers": [{"kind": "Attention", "heads": "inf"}]})
+        >>> inputs = {"kind": "GramInputs", "K": [[1, 0], [0, 1]]}
+        >>> from_plain({"inputs": inputs, "layers": [{"kind": "Attention", "heads": "inf"}]})
         Network(GramInputs(K=[[1., 0.], [0., 1.]]), Attention(heads=inf))
     """
-    unknown_key("a network", table, ("inputs", "layers", "width"))
+    known_keys("a network", table, ("inputs", "layers", "width"))
     if not isinstance(table.get("inputs"), Mapping):
-        raise ValueError(
-            f"inputs={table.get('inputs')!r}: a network starts with a table [inputs], such as kind = 'Inputs', tokens = 4."
+        raise ArgumentError(
+            "inputs",
+            f"inputs={table.get('inputs')!r} must be a table [inputs], such as kind = 'Inputs', tokens = 4.",
         )
     inputs = _part("inputs", table["inputs"], InputLayer)
-    return Network(inputs, *_layers(table.get("layers", [])), width=table.get("width", inf))
+    width = table.get("width", inf)
+    return Network(inputs, *_layers(table.get("layers", [])), width=inf if width == "inf" else width)
 
 
-def _layers(tables: Any) -> list[Layer]:
-    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise ValueError(
-            f"layers={tables!r}: must be a list of tables, [[layers]] in TOML, each such as kind = 'Attention', heads = 2."
-        )
-    return [_part("layers", table, Layer) for table in tables]
+def parameters_of(kind: str) -> list[str]:
+    """The arguments of a kind of input or layer by its name.
 
+    Args:
+        kind: The name of a class, your own ones included.
 
-def unknown_key(what: str, table: Mapping[str, Any], known: Any) -> None:
-    """Refuse a key that means nothing here, with the nearest one that does.
+    Returns:
+        The names of its arguments as keys of a table; an empty list if the class is unknown.
 
-    !!! Example
-
-        >>> from limitlaw.networks import unknown_key
-        >>> unknown_key("Attention", {"haeds": 2}, ("heads", "head_dim"))
-        Traceback (most recent call last):
-            ...
-        ValueError: 'haeds': Attention has no such key; did you mean 'heads'?
+    Example:
+        >>> from limitlaw.networks import parameters_of
+        >>> parameters_of("Readout")
+        ['layers', 'std', 'bias_std']
     """
-    for key in table:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), list(known), 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, known))}."
-            raise ValueError(f"{key!r}: {what} has no such key; {hint}")
+    known = registered(Described).get(kind)
+    return [] if known is None else [_key(name) for name in _parameters(known)]
+
+
+def _layers(tables: Any) -> list[Node]:
+    if not isinstance(tables, list | tuple) or not all(isinstance(table, Mapping) for table in tables):
+        raise ArgumentError(
+            "layers",
+            f"layers={tables!r} must be a list of tables, [[layers]] in TOML, each such as kind = 'Attention', heads = "
+            "2.",
+        )
+    return [_part("layers", table, Node) for table in tables]
 
 
 def _plain_part(part: Described) -> Plain:
-    """The arguments that are not the defaults of the call that makes it."""
+    """The table of a part: its kind, and the arguments that differ from their defaults."""
     values = {name: _plain_value(name, getattr(part, name)) for name in _parameters(type(part))}
-    defaults = {name: parameter.default for name, parameter in _parameters(type(part)).items()}
-    return {"kind": type(part).__name__} | {name: v for name, v in values.items() if v != defaults[name]}
+    defaults = _defaults(type(part))
+    changed = {_key(name): value for name, value in values.items() if value != defaults[name]}
+    return {_RESERVED: type(part).__name__} | changed
 
 
-@functools.cache
+def _key(argument: str) -> str:
+    """The key of an argument in a table."""
+    return f"{argument}_" if argument == _RESERVED else argument
+
+
 def _parameters(kind: type[Described]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(kind).parameters
+    return dict(list(inspect.signature(kind.__init__).parameters.items())[1:])
+
+
+def _defaults(kind: type[Described]) -> dict[str, Any]:
+    """The default of every argument, as plain data."""
+    fields = {f.name: f.default for f in dataclasses.fields(kind)}
+    defaults = {}
+    for name, parameter in _parameters(kind).items():
+        default = fields.get(name, parameter.default)
+        default = parameter.default if default is dataclasses.MISSING else default
+        defaults[name] = _plain_value(name, default) if default is not parameter.empty else default
+    return defaults
 
 
 def _plain_value(name: str, value: Any) -> Any:
@@ -106,7 +135,10 @@ def _plain_value(name: str, value: Any) -> Any:
         except ValueError:
             same = False
         if not same:
-            raise ValueError(f"{name}={value!r}: a function cannot be written down; use an activation that has a name.")
+            raise ArgumentError(
+                name,
+                f"{name}={value!r} is a function, which cannot be written down. Use an activation that has a name.",
+            )
         return value.name
     if isinstance(value, Described):
         return _plain_part(value)
@@ -121,24 +153,25 @@ def _plain_value(name: str, value: Any) -> Any:
     return value
 
 
-def _part(where: str, table: Mapping[str, Any], family: type) -> Any:
-    kinds = [name for name, kind in KINDS.items() if issubclass(kind, family)]
-    name = table.get("kind")
-    if name not in kinds:
-        near = difflib.get_close_matches(str(name), kinds, 1)
-        raise ValueError(
-            f"kind={name!r} in {where}: must be one of {', '.join(map(repr, kinds))}{f'; did you mean {near[0]!r}?' if near else '.'}"
-        )
-    kind = KINDS[name]
-    arguments: Plain = {key: inf if value == "inf" else value for key, value in table.items() if key != "kind"}
+def _part(where: str, table: Mapping[str, Any], family: type[Described]) -> Any:
+    """An input, a layer or a norm from its table."""
+    name = table.get(_RESERVED)
+    kind = named(str(name), family, where)
     parameters = _parameters(kind)
-    unknown_key(name, arguments, list(parameters))
+    argument_of = {_key(argument): argument for argument in parameters}
+    given = {key: inf if value == "inf" else value for key, value in table.items() if key != _RESERVED}
+    known_keys(str(name), given, list(argument_of))
+    arguments: Plain = {argument_of[key]: value for key, value in given.items()}
     several = [key for key, parameter in parameters.items() if parameter.kind is parameter.VAR_POSITIONAL]
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and key not in arguments and key not in several:
-            raise ValueError(f"{name} in {where}: {key!r} is missing; give it a value.")
-    if isinstance(arguments.get("norm"), Mapping):
-        arguments["norm"] = _part("norm", arguments["norm"], Layer)
+            raise ArgumentError(key, f"{name} in {where} needs {key!r}. Give it a value.")
+    for key, value in arguments.items():
+        if isinstance(value, Mapping):  # a norm, of an embedding or at the end of a branch
+            arguments[key] = _part(key, value, Node)
+        elif key in float_fields(kind) and isinstance(value, int) and not isinstance(value, bool):
+            arguments[key] = float(value)  # whole numbers are written without a point
     layers = [layer for key in several for layer in _layers(arguments.pop(key, []))]
-    first = [arguments.pop(key) for key in parameters if layers and key in ("count", "sequence")]
+    before = [key for key, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    first = [arguments.pop(key) for key in before if key in arguments] if several else []
     return kind(*first, *layers, **arguments)

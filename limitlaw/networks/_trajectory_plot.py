@@ -1,8 +1,11 @@
-"""Pictures of a trajectory."""
+"""Plots of a trajectory."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ._trajectory import Trajectory
 
 _LABELS = {
     "variance": "variance of a coordinate",
@@ -13,13 +16,11 @@ _LABELS = {
     "quantile_ratio": "0.999 quantile / Gaussian's",
 }
 _OF_TOKENS = ("variance", "kurtosis", "entropy", "quantile_ratio")  # a line for each token
-_MOST_LINES = 6
+_MOST_LINES = 6  # tokens in a panel: more colours are hard to distinguish
 
 
-def plot(t: Any, names: tuple[str, ...]) -> Any:
-    """A figure with one panel for each observable, against the block, and one legend of the tokens for all of them."""
-    from matplotlib.ticker import MaxNLocator
-
+def plot(t: "Trajectory", names: tuple[str, ...]) -> Any:
+    """A figure with a panel for each observable against the block, and one legend of tokens for all panels."""
     from .._picture import Figure
 
     columns = min(3, len(names))
@@ -27,11 +28,10 @@ def plot(t: Any, names: tuple[str, ...]) -> Any:
     figure = Figure(figsize=(3.2 * columns, 2.5 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, name in zip(axes, names, strict=False):
-        _draw(axis, t, name)
-        axis.set_xlabel("block", fontsize=8)
-        axis.set_ylabel(_LABELS[name], fontsize=8)
+        plot_one(axis, t, name)
+        axis.xaxis.label.set_size(8)
+        axis.yaxis.label.set_size(8)
         axis.tick_params(labelsize=7)
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.spines[["top", "right"]].set_visible(False)
     for axis in axes[len(names) :]:
         axis.set_visible(False)
@@ -42,7 +42,17 @@ def plot(t: Any, names: tuple[str, ...]) -> Any:
     return figure
 
 
-def _draw(axis: Any, t: Any, name: str) -> None:
+def plot_one(axis: Any, t: "Trajectory", name: str) -> None:
+    """Plot one observable against the block on given axes."""
+    from matplotlib.ticker import MaxNLocator
+
+    _plot(axis, t, name)
+    axis.set_xlabel("block")
+    axis.set_ylabel(_LABELS[name])
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _plot(axis: Any, t: "Trajectory", name: str) -> None:
     depth = np.arange(t.blocks + 1)
     if name == "cosine":
         value, error = t.summary()["cosine"]
@@ -65,7 +75,7 @@ def _draw(axis: Any, t: Any, name: str) -> None:
         axis.set_ylim(0.9, None)
         return
     if name == "entropy":
-        counted = np.array(t.keys_in_sight) > 0  # tokens on which a layer does not act have none
+        counted = np.array(t.visible_keys) > 0  # layers have no entropy for tokens on which they do not act
         for token in _chosen(t.tokens):
             acts = counted[:, token]
             value = [np.nanmean(entropy) for entropy in t.entropy[acts][:, :, token]]
@@ -81,7 +91,7 @@ def _draw(axis: Any, t: Any, name: str) -> None:
 
 
 def _chosen(tokens: int) -> list[int]:
-    """A few tokens, the first and the last among them."""
+    """A few evenly spaced tokens, including the first and the last."""
     return sorted({int(t) for t in np.linspace(0, tokens - 1, min(tokens, _MOST_LINES)).round()})
 
 

@@ -58,12 +58,12 @@ def test_against_brute_force_at_large_n(make):
 
     dims = {space: 400 for space in prog.spaces}
     assert_same_law(
-        lambda samples, seed: products(law.sample(samples, seed=seed)),
+        lambda samples, seed: products(law.sample(samples, rng=seed)),
         lambda samples, seed: products(prog.sample(targets, samples=samples, dims=dims, reading="dense", seed=seed)),
         samples=1_500,
     )
     assert_same_law(
-        lambda samples, seed: products(law.sample(samples, seed=seed)),
+        lambda samples, seed: products(law.sample(samples, rng=seed)),
         lambda samples, seed: products(
             prog.sample(targets, samples=samples, dims={s: 2500 for s in prog.spaces}, reading="lazy", seed=seed)
         ),
@@ -82,7 +82,7 @@ def test_covariances_of_the_recurrent_network_by_hand():
     first = np.tanh(a + b + 0.2 * c)
     law = prog.limit(states[0])
     assert abs(law.mean() - (weights * first).sum()) < 1e-8
-    assert abs(law.var() - ((weights * first**2).sum() - (weights * first).sum() ** 2)) < 1e-8
+    assert abs(law.variance() - ((weights * first**2).sum() - (weights * first).sum() ** 2)) < 1e-8
 
 
 def test_score_covariances_are_products():
@@ -129,7 +129,7 @@ def test_a_wide_network_with_one_hidden_layer_has_the_arc_cosine_kernel():
         W, V = prog.matrix("W", var=2.0), prog.matrix("V")
         u, v = V @ prog.nonlin("relu", W @ a), V @ prog.nonlin("relu", W @ b)
     kernel = (np.sqrt(0.75) + (np.pi - np.arccos(0.5)) * 0.5) / np.pi
-    assert abs(prog.limit(u).var() - 1.0) < 1e-12
+    assert abs(prog.limit(u).variance() - 1.0) < 1e-12
     assert abs(prog.limit([u, v]).cov()[0, 1] - kernel) < 1e-9
 
 
@@ -142,9 +142,9 @@ def test_an_average_is_random_as_the_scores_are():
     y = prog.nonlin(lambda g, p: p * g, prog.matrix("V") @ h, scalars=[p])
     law = prog.average(lambda y: jnp.tanh(y) ** 2, y)
     assert law.quadrature_error < 1e-10
-    assert law.var() > 0.04
+    assert law.variance() > 0.04
     assert_same_law(
-        lambda samples, seed: law.sample(samples, seed=seed).reshape(-1, 1),
+        lambda samples, seed: law.sample(samples, rng=seed).reshape(-1, 1),
         lambda samples, seed: prog.sample(
             y, samples=samples, dims={"model": 8000}, seed=seed, average=lambda y: jnp.tanh(y) ** 2
         ).reshape(-1, 1),
@@ -157,7 +157,7 @@ def test_an_average_without_scores_is_a_number():
     g = prog.matrix("W") @ prog.initial("h", var=2.0, mean=1.0)
     law = prog.average(lambda g: g**2, g)
     assert abs(law.mean() - 3.0) < 1e-9
-    assert law.var() == 0.0
+    assert law.variance() == 0.0
     assert np.allclose(law.sample(5), 3.0)
 
 
@@ -165,9 +165,9 @@ def test_scores_on_the_linear_scale_vanish():
     prog = netsor.Program()
     h = prog.initial("h")
     p = prog.score(prog.matrix("Q") @ h, prog.matrix("K") @ h, scale="linear")
-    assert prog.limit(p).var() == 0.0
+    assert prog.limit(p).variance() == 0.0
     y = prog.nonlin(lambda g, p: g + 10 * p, h, scalars=[p])
-    assert abs(prog.limit(y).var() - 1.0) < 1e-9
+    assert abs(prog.limit(y).variance() - 1.0) < 1e-9
 
 
 def test_a_linear_score_does_not_make_a_line_deep():
@@ -175,14 +175,14 @@ def test_a_linear_score_does_not_make_a_line_deep():
     h = prog.initial("h", var=2.0)
     p = prog.score(prog.matrix("Q") @ h, prog.matrix("K") @ h, scale="linear")
     g = prog.matrix("V") @ prog.nonlin(lambda g, p: g + p, h, scalars=[p])
-    assert abs(prog.limit(g).var() - 2.0) < 1e-9
+    assert abs(prog.limit(g).variance() - 2.0) < 1e-9
 
 
 def test_units_do_not_matter():
     prog = netsor.Program()
     a, b = prog.initials(["a", "b"], cov=[[1e6, 0], [0, 1e-6]])
     law = prog.limit(prog.nonlin(lambda a, b: 1e3 * b + 0 * a, a, b))
-    assert abs(law.var() - 1.0) < 1e-9
+    assert abs(law.variance() - 1.0) < 1e-9
 
 
 def test_errors_of_covariances_reach_the_numbers_made_of_them():
@@ -194,11 +194,11 @@ def test_errors_of_covariances_reach_the_numbers_made_of_them():
     relu = prog.matrix("V") @ prog.nonlin("relu", g)
     first, second, third = prog.limit(g), prog.limit(relu), prog.limit(prog.nonlin(jnp.tanh, g))
     for law, truth in ((first, 2.0**-5), (second, 2.0**-6)):
-        assert law.var().stderr > 0
-        assert abs(law.var().z(truth)) < 6
-        assert law.var().stderr < 0.2 * truth
+        assert law.variance().stderr > 0
+        assert abs(law.variance().z(truth)) < 6
+        assert law.variance().stderr < 0.2 * truth
     assert third.quadrature_error > 0
-    assert 0.2 < third.var().stderr / first.var().stderr < 2
+    assert 0.2 < third.variance().stderr / first.variance().stderr < 2
 
 
 def test_errors_of_inner_expectations_reach_the_average():
@@ -214,9 +214,9 @@ def test_deep_chains_are_not_deep_recursions():
     x = prog.initial("x")
     for _ in range(30):  # a residual stream: every level reads the one before twice
         x = prog.nonlin(lambda u, v: 0.5 * (u + v), x, x)
-    assert abs(prog.limit(x).var() - 1.0) < 1e-9
+    assert abs(prog.limit(x).variance() - 1.0) < 1e-9
     prog = netsor.Program()
     W, state = prog.matrix("W"), prog.initial("s")
     for _ in range(400):
         state = W @ prog.nonlin("erf", state)
-    assert 0 < prog.limit(state).var() < 1
+    assert 0 < prog.limit(state).variance() < 1

@@ -134,7 +134,7 @@ def test_scores_of_scores_are_allowed_and_said_to_be_deep(prog):
         ),
         (
             lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, average=lambda a, b: a),
-            r"average: .*fails on 1 numbers",
+            r"average: .*fails on 1 number ",
         ),
         (lambda p, o: p.sample(p.initial("a"), samples=1, dims={"model": 3}, average="mean"), r"average: psi='mean'"),
         (lambda p, o: p.nonlin(lambda a, p: a, p.initial("a"), scalars=3), r"scalars=3 must be a list"),

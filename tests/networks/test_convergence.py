@@ -37,7 +37,7 @@ def test_variance_and_kurtosis_approach_the_limit_like_one_over_the_width(option
     net = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2, **options))
     limit = net.law(token=2)
     laws = [net.law(width=int(n), token=2, samples=2**20, seed=int(n)) for n in WIDTHS[1:5]]
-    for moment, tolerance in ((lambda law: law.var(), 0.12), (lambda law: law.kurtosis(), 0.05)):
+    for moment, tolerance in ((lambda law: law.variance(), 0.12), (lambda law: law.kurtosis(), 0.05)):
         gaps = [abs(moment(law) - moment(limit)) for law in laws]
         stderrs = [np.hypot(moment(law).stderr, moment(limit).stderr) for law in laws]
         slope, stderr = fitted_slope(WIDTHS[1:5], gaps, stderrs)
@@ -75,5 +75,5 @@ def test_programs_approach_their_limit_like_one_over_the_dimension(reading):
 def test_a_million_is_almost_infinity():
     net = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))
     wide, limit = net.law(width=10**6, samples=2**20), net.law()
-    assert abs(wide.var() - limit.var()) < 5 * np.hypot(wide.var().stderr, limit.var().stderr)
+    assert abs(wide.variance() - limit.variance()) < 5 * np.hypot(wide.variance().stderr, limit.variance().stderr)
     assert abs(wide.kurtosis() - limit.kurtosis()) < 5 * np.hypot(wide.kurtosis().stderr, limit.kurtosis().stderr)

@@ -1,6 +1,7 @@
 """Laws at infinite width without Monte Carlo, laws at finite width, joint laws, laws of scores."""
 
 import json
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import scipy.stats
 from same_law import FALSE_ALARM, some_at_length
 
 import limitlaw as ll
-from limitlaw.networks._quadrature import exact_attended_variance
+from limitlaw._checks import ArgumentError
+from limitlaw.laws.normal_scores import cdf_by_spline
+from limitlaw.laws.quadrature import panels
+from limitlaw.networks.layers.attention._exact import exact_attended_variance
 
 REFERENCE = json.loads((Path(__file__).parent.parent / "data" / "attention_reference.json").read_text())
 K3 = np.array([[1, 0.4, 0.1], [0.4, 1, 0.4], [0.1, 0.4, 2]])
@@ -46,10 +50,10 @@ def test_the_limit_and_its_divergence_from_infinitely_many_heads(heads):
     limits = REFERENCE["limits"]["limit_identity_gram_s4"]
     law, gaussian = paper(heads).law(), paper(inf).law()
     assert isinstance(gaussian, ll.laws.Gaussian)
-    assert abs(law.var() - limits["var"]) < 1e-10
-    assert abs(gaussian.var() - limits["var"]) < 1e-10
+    assert abs(law.variance() - limits["var"]) < 1e-10
+    assert abs(gaussian.variance() - limits["var"]) < 1e-10
     assert abs(heads * law.kurtosis() - limits["excess_kurtosis_H1"]) < 1e-10
-    assert law.var().stderr == law.kurtosis().stderr == gaussian.var().stderr == 0
+    assert law.variance().stderr == law.kurtosis().stderr == gaussian.variance().stderr == 0
     x = np.linspace(-9, 9, 3001)
     f, var = plain_fourier(heads, x)
     g = scipy.stats.norm.pdf(x, scale=np.sqrt(var))
@@ -87,15 +91,15 @@ def test_the_mixture_over_the_scores_written_out():
 def test_other_limits():
     limits = REFERENCE["limits"]
     relu = paper(1, activation="relu").law()
-    assert relu.var() == pytest.approx(limits["limit_relu_gram_s4"]["var"], abs=1e-6)
+    assert relu.variance() == pytest.approx(limits["limit_relu_gram_s4"]["var"], abs=1e-6)
     assert relu.kurtosis() == pytest.approx(limits["limit_relu_gram_s4"]["excess_kurtosis_H1"], abs=2e-6)
     for d in (4, 64):
         law, truth = paper(1, head_dim=d).law(), limits["fixed_head_dim_identity_s4"][f"d{d}"]
-        assert law.var() == pytest.approx(truth["var"], abs=2e-6)
+        assert law.variance() == pytest.approx(truth["var"], abs=2e-6)
         assert law.kurtosis() == pytest.approx(truth["excess_kurtosis_H1"], abs=4e-5)
     sixteen = paper(1, tokens=16).law()
-    assert abs(sixteen.var().z(limits["limit_identity_gram_s16"]["var"])) < 5
-    assert sixteen.var().stderr < 5e-5 * sixteen.var()
+    assert abs(sixteen.variance().z(limits["limit_identity_gram_s16"]["var"])) < 5
+    assert sixteen.variance().stderr < 5e-5 * sixteen.variance()
     assert abs(sixteen.kurtosis().z(limits["limit_identity_gram_s16"]["excess_kurtosis_H1"])) < 5
 
 
@@ -111,8 +115,8 @@ def test_up_to_five_tokens_there_is_no_monte_carlo_in_it(K):
 def test_many_tokens_state_their_error():
     first, second = (layer(np.eye(40), heads=2).law(seed=seed) for seed in (0, 1))
     assert first.method == "fourier"
-    assert first.var().stderr > 0
-    assert abs(first.var() - second.var()) < 5 * np.hypot(first.var().stderr, second.var().stderr)
+    assert first.variance().stderr > 0
+    assert abs(first.variance() - second.variance()) < 5 * np.hypot(first.variance().stderr, second.variance().stderr)
     x = np.array([0.0, 0.2])
     assert np.all(np.abs(first.pdf(x) - second.pdf(x)) < 6 * np.hypot(first.error("pdf", x), second.error("pdf", x)))
     assert np.all(first.error("pdf", x) < 1e-3 * first.pdf(x))
@@ -138,23 +142,23 @@ def test_quadrature_against_draws(name):
     net = layer(K4, **OPTIONS[name])
     token = 2
     exact, drawn = net.law(token=token), net.law(token=token, method="draws", samples=2**19, seed=3)
-    spread = np.hypot(drawn.var().stderr, exact.var().stderr) + 1e-6
-    assert abs(exact.var() - drawn.var()) < 5 * spread
+    spread = np.hypot(drawn.variance().stderr, exact.variance().stderr) + 1e-6
+    assert abs(exact.variance() - drawn.variance()) < 5 * spread
     if not isinstance(exact, ll.laws.Gaussian):
         spread = np.hypot(drawn.kurtosis().stderr, exact.kurtosis().stderr) + 1e-5
         assert abs(exact.kurtosis() - drawn.kurtosis()) < 5 * spread
     y = net.sample(100_000, token=token, seed=4).astype(np.float64)
-    assert scipy.stats.kstest(y, exact.cdf_by_spline).pvalue > FALSE_ALARM
+    assert scipy.stats.kstest(y, partial(cdf_by_spline, exact)).pvalue > FALSE_ALARM
 
 
 def test_masked_tokens_do_not_matter():
     causal = layer(K4, heads=2, mask="causal").law(token=2)
     three = layer(K4[:3, :3], heads=2).law(token=2)
-    assert causal.var() == pytest.approx(three.var(), rel=1e-9)
+    assert causal.variance() == pytest.approx(three.variance(), rel=1e-9)
     assert causal.logpdf(3.0) == pytest.approx(three.logpdf(3.0), rel=1e-9)
     first = layer(K4, heads=5, mask="causal").law(token=0)
     assert isinstance(first, ll.laws.Gaussian)
-    assert first.var() == pytest.approx(1.0, rel=1e-12)
+    assert first.variance() == pytest.approx(1.0, rel=1e-12)
 
 
 def test_the_order_of_tokens_does_not_matter():
@@ -178,7 +182,7 @@ def test_deterministic_layers_before_the_random_one():
     net = ll.Network(ll.GramInputs(K3), ll.Attention(heads=2, query_std=0.0, value_std=2.0), ll.Attention(heads=2))
     law = net.law()
     assert isinstance(law, ll.laws.Gaussian)  # equal tokens attend to themselves
-    assert law.var() == pytest.approx(4 * K3.mean(), rel=1e-12)
+    assert law.variance() == pytest.approx(4 * K3.mean(), rel=1e-12)
 
 
 @pytest.mark.full
@@ -186,14 +190,14 @@ def test_two_random_layers_are_drawn():
     net = ll.Network(ll.GramInputs(K3), ll.Attention(heads=1), ll.Attention(heads=2))
     law = net.law(samples=2**15)
     y = net.sample(20_000, seed=8).astype(np.float64)
-    assert law.var().stderr > 0
-    assert scipy.stats.kstest(y, law.cdf_by_spline).pvalue > FALSE_ALARM
+    assert law.variance().stderr > 0
+    assert scipy.stats.kstest(y, partial(cdf_by_spline, law)).pvalue > FALSE_ALARM
 
 
 def test_inputs_alone():
     law = ll.Network(ll.GramInputs(K3)).law(token=2)
     assert isinstance(law, ll.laws.Gaussian)
-    assert law.var() == 2.0
+    assert law.variance() == 2.0
 
 
 FINITE = {
@@ -223,11 +227,11 @@ def test_control_variates_change_the_error_alone():
         spread = np.hypot(law.error(what, x), plain.error(what, x))
         gap = np.abs(getattr(law, what)(x) - getattr(plain, what)(x))
         assert np.all(gap <= 5 * spread)
-    assert law.var().stderr < 0.7 * plain.var().stderr
-    assert abs(law.var() - plain.var()) < 5 * np.hypot(law.var().stderr, plain.var().stderr)
-    assert np.isfinite(law.logpdf(np.linspace(0, 30, 100) * float(law.std()))).all()
-    assert law.panels()[1] @ law.pdf(law.panels()[0]) == pytest.approx(1, abs=1e-9)
-    assert scipy.stats.kstest(law.sample(20_000, seed=1), law.cdf_by_spline).pvalue > FALSE_ALARM
+    assert law.variance().stderr < 0.7 * plain.variance().stderr
+    assert abs(law.variance() - plain.variance()) < 5 * np.hypot(law.variance().stderr, plain.variance().stderr)
+    assert np.isfinite(law.logpdf(np.linspace(0, 30, 100) * float(law.standard_deviation()))).all()
+    assert panels(law)[1] @ law.pdf(panels(law)[0]) == pytest.approx(1, abs=1e-9)
+    assert scipy.stats.kstest(law.sample(20_000, rng=1), partial(cdf_by_spline, law)).pvalue > FALSE_ALARM
 
 
 @pytest.mark.full
@@ -238,7 +242,7 @@ def test_the_error_with_control_variates_is_the_spread_over_seeds(samples):
     limit, found = net.law(), {"var": [], "kurtosis": [], "pdf": [], "kl": []}
     for seed in range(150):
         law = net.law(width=4096, samples=samples, seed=seed)
-        found["var"].append(law.var())
+        found["var"].append(law.variance())
         found["kurtosis"].append(law.kurtosis())
         found["pdf"].append(ll.Estimate(law.pdf(0.5), law.error("pdf", 0.5)))
         if samples > 2**15:  # fewer draws do not resolve it
@@ -259,12 +263,12 @@ def test_the_error_with_control_variates_is_the_spread_over_seeds(samples):
 )
 def test_scores(width, options):
     net = ll.Network(ll.GaussianInputs(K3), ll.Attention(query_std=1.5, **options))
-    law = net.law(width=width, observe="scores", token=0, key=2, samples=2**15)
+    law = net.score_law(0, 2, width=width, samples=2**15)
     drawn = net.sample(50_000, width=width, observe="scores", token=0, seed=9)[:, 0, 2].astype(np.float64)
     pvalue = (
         scipy.stats.ks_2samp(drawn, law.samples).pvalue
         if isinstance(law, ll.laws.Empirical)
-        else scipy.stats.kstest(drawn, law.cdf_by_spline).pvalue
+        else scipy.stats.kstest(drawn, partial(cdf_by_spline, law)).pvalue
     )
     assert pvalue > FALSE_ALARM
     assert law.name == ("limit" if width == inf else "width 12")
@@ -273,18 +277,18 @@ def test_scores(width, options):
 def test_scores_in_the_limit_are_gaussian_or_nearly():
     """`N(0, K_ii K_jj)`; at head dimension d excess kurtosis 6 / d."""
     net = ll.Network(ll.GaussianInputs(K3), ll.Attention(query_std=1.5))
-    law = net.law(observe="scores", token=0, key=2)
+    law = net.score_law(0, 2)
     assert isinstance(law, ll.laws.Gaussian)
-    assert law.var() == pytest.approx(1.5**2 * 2.0)
-    narrow = ll.Network(ll.GaussianInputs(K3), ll.Attention(head_dim=8)).law(observe="scores", token=1, key=1)
+    assert law.variance() == pytest.approx(1.5**2 * 2.0)
+    narrow = ll.Network(ll.GaussianInputs(K3), ll.Attention(head_dim=8)).score_law(1, 1)
     assert narrow.kurtosis() == pytest.approx(6 / 8, rel=1e-9)
-    assert narrow.var() == pytest.approx(1.0)
+    assert narrow.variance() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("width", [9, inf])
 def test_joint_law(width):
     net = layer(K3, heads=2, head_dim=2)
-    law = net.law(width=width, token=[2, 0], samples=2**15)
+    law = net.joint_law([2, 0], width=width, samples=2**15)
     covariance = net.sample(2**16, width=width, token=[2, 0], observe="covariance", seed=5).astype(np.float64)
     spread = np.hypot(law.error("cov"), covariance.std(axis=0) / 2**8)
     assert np.all(np.abs(law.cov() - covariance.mean(axis=0)) < 5 * spread)
@@ -293,30 +297,42 @@ def test_joint_law(width):
         inside = np.mean(np.all(y <= point, axis=1))
         assert abs(law.cdf(point) - inside) < 5 * np.hypot(law.error("cdf", point), 0.5 / np.sqrt(50_000))
     alone = net.law(width=width, token=2, samples=2**15)
-    assert abs(law.marginal(0).var() - alone.var()) < 5 * np.hypot(law.marginal(0).var().stderr, alone.var().stderr)
+    assert abs(law.marginal(0).variance() - alone.variance()) < 5 * np.hypot(
+        law.marginal(0).variance().stderr, alone.variance().stderr
+    )
 
 
 def test_joint_law_of_infinitely_many_heads():
-    law = layer(K3, heads=inf).law(token=[0, 1])
+    law = layer(K3, heads=inf).joint_law([0, 1])
     assert isinstance(law, ll.laws.GaussianMixture)
     assert np.allclose(law.kurtosis(), 0, atol=1e-5)  # the covariance is an average of a few integrals
-    assert law.cov()[0, 0] == pytest.approx(layer(K3, heads=inf).law(token=0).var(), rel=1e-3)
+    assert law.cov()[0, 0] == pytest.approx(layer(K3, heads=inf).law(token=0).variance(), rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    "bad, match",
+    "bad, argument, match",
     [
-        (lambda: layer(K3, value_std=0.0).law(), "what is observed is 0 with certainty"),
-        (lambda: layer(K3, scale="linear").law(observe="scores", key=1), "the score is 0 with certainty"),
-        (lambda: layer(K3, scale="linear", tie_qk=True).law(observe="scores", key=1), "tends to the constant 0.4"),
-        (lambda: layer(K3, heads=inf).law(observe="scores", key=1), "heads=inf: there is no end of them"),
-        (lambda: layer(K3, heads=inf).law(width=64), "heads=inf at width=64"),
-        (lambda: layer(np.ones((2, 2)), heads=1).law(token=[0, 1], samples=50).pdf([0.0, 1.0]), "is singular"),
+        (lambda: layer(K3, value_std=0.0).law(), "variance", "identically 0"),
+        (lambda: layer(K3, scale="linear").score_law(0, 1), "scale", "identically 0"),
+        (lambda: layer(K3, scale="linear", tie_qk=True).score_law(0, 1), "width", "tends to the constant 0.4"),
+        (lambda: layer(K3, heads=inf).score_law(0, 1), "observe", "finitely many heads"),
+        (lambda: layer(K3, heads=inf).law(width=64), "heads", "heads=inf at width=64"),
+        (lambda: layer(K3).joint_law([0, 0], width=8), "tokens", "twice"),
+        (lambda: layer(K3).joint_law([], width=8), "tokens", "at least one"),
+        (lambda: layer(K3).joint_law(0, width=8), "tokens", "net.law"),
+        (lambda: layer(K3).score_law(0, 9), "key", "3 tokens"),
+        (lambda: layer(K3).score_law(-4, 0), "query", "3 tokens"),
     ],
 )
-def test_refusals(bad, match):
-    with pytest.raises(ValueError, match=match):
+def test_refusals(bad, argument, match):
+    with pytest.raises(ArgumentError, match=match) as refusal:
         bad()
+    assert refusal.value.argument == argument
+
+
+def test_a_singular_joint_law_has_no_density():
+    with pytest.raises(ValueError, match="singular"):
+        layer(np.ones((2, 2)), heads=1).joint_law([0, 1], samples=50).pdf([0.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -357,4 +373,4 @@ def test_scores_that_do_not_vary_are_remembered_by_their_values():
     for std in (1.0, 2.0):
         weights = np.exp(std * K3[1]) / np.exp(std * K3[1]).sum()
         law = layer(K3, tie_qk=True, scale="linear", query_std=std).law(token=1)
-        assert law.var() == pytest.approx(weights @ K3 @ weights, rel=1e-12)
+        assert law.variance() == pytest.approx(weights @ K3 @ weights, rel=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from same_law import assert_same_law
 
 import limitlaw as ll
-from limitlaw.networks._lowering import lower
+from limitlaw.networks._lazy import lower
 
 
 def test_the_program_reads_as_the_paper_writes_it():
@@ -59,7 +59,7 @@ def test_limit_of_the_program_is_the_network_at_infinite_width(net):
     lowered = lower(net)
 
     def by_theorem(samples, seed):
-        return lowered.program.limit(lowered.tokens).sample(samples, seed=seed)
+        return lowered.program.limit(lowered.tokens).sample(samples, rng=seed)
 
     def by_network(samples, seed):
         return net.sample(samples, width=inf, token=list(range(net.tokens)), seed=seed)
@@ -75,7 +75,7 @@ def test_the_gram_matrix_is_an_average_over_coordinates():
     law = lowered.program.average(lambda y: y**2, lowered.tokens[1])
     assert law.quadrature_error < 2e-3
     assert_same_law(
-        lambda samples, seed: law.sample(samples, seed=seed),
+        lambda samples, seed: law.sample(samples, rng=seed),
         lambda samples, seed: net.sample(samples, token=1, observe="covariance", seed=seed),
         samples=20_000,
     )

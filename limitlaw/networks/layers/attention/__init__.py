@@ -1,0 +1,1 @@
+from ._attention import Attention as Attention, alibi_slopes as alibi_slopes
