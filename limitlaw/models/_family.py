@@ -1,37 +1,77 @@
-"""What the readers of configurations share: which keys matter, what they hold, layers with weights `N(0, std^2)`."""
+"""What the readers of configurations share: which keys matter, and what they may hold."""
 
-import difflib
+import numbers
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import gcd, sqrt
+from math import gcd
 from typing import Any
 
 import jax
-import numpy as np
 
-from .. import _arguments
-from ..networks import MLP, Attention, Network
-
-_OF_FILES = """_commit_hash _name_or_path architectures auto_map dtype model_type name_or_path output_past
-    tf_legacy_loss tokenizer_class torch_dtype torchscript transformers_version use_bfloat16"""
-_OF_EXECUTION = """_attn_implementation _attn_implementation_autoset _attn_implementation_internal
-    _experts_implementation_internal attn_implementation chunk_size_feed_forward experts_implementation
-    gradient_checkpointing output_attentions output_hidden_states return_dict tie_last_hidden_states use_cache"""
-_OF_TASKS = """classifier_dropout finetuning_task id2label label2id num_labels prefix problem_type task_specific_params
-    tie_encoder_decoder tie_word_embeddings"""
-_OF_GENERATION = """bad_words_ids begin_suppress_tokens bos_token_id decoder_start_token_id diversity_penalty do_sample
-    early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty forced_bos_token_id
-    forced_eos_token_id length_penalty max_length min_length no_repeat_ngram_size num_beam_groups num_beams
-    num_return_sequences output_scores remove_invalid_values repetition_penalty return_dict_in_generate sep_token_id
-    suppress_tokens temperature top_k top_p typical_p"""
+from .. import _checks
+from .._checks import ArgumentError, ArgumentTypeError
+from ..networks import Network
+from ._tokens import TokenReader
 
 
-def keys(text: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(text.split())
+@dataclass(frozen=True)
+class Ignored:
+    """Keys that change nothing at initialisation, by the kind of value that they hold.
+
+    Their values are checked all the same: a key of the wrong type is a mistake of whoever wrote the file, and seldom
+    the only one. None is accepted everywhere, since it is how transformers writes a key that is not set.
+
+    Args:
+        flags: Keys that hold True or False.
+        ids: Keys that hold a token id, or a list of them.
+        counts: Keys that hold an integer of at least 0.
+        rates: Keys that hold a number of at least 0, such as the probability of dropout.
+        others: Keys that may hold anything.
+    """
+
+    flags: frozenset[str] = frozenset()
+    ids: frozenset[str] = frozenset()
+    counts: frozenset[str] = frozenset()
+    rates: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, **words: str) -> "Ignored":
+        """From one text of words for each kind."""
+        return cls(**{kind: frozenset(text.split()) for kind, text in words.items()})
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """All keys."""
+        return self.flags | self.ids | self.counts | self.rates | self.others
+
+    def check(self, key: str, value: Any) -> None:
+        """Refuse a value that is not of the kind of its key."""
+        if value is None:
+            return
+        if key in self.flags:
+            _checks.boolean(key, value)
+        elif key in self.counts:
+            _checks.natural(key, value)
+        elif key in self.rates:
+            _checks.non_negative(key, value)
+        elif key in self.ids and not all(map(_is_integer, value if isinstance(value, list | tuple) else [value])):
+            raise ArgumentTypeError(key, f"{key}={value!r} must be a token id (an integer), a list of them, or None.")
 
 
-IRRELEVANT = keys(_OF_FILES) | keys(_OF_EXECUTION) | keys(_OF_TASKS) | keys(_OF_GENERATION)
+IGNORED = Ignored.of(
+    flags="""_attn_implementation_autoset do_sample gradient_checkpointing output_attentions output_hidden_states
+        output_scores remove_invalid_values return_dict return_dict_in_generate tf_legacy_loss tie_encoder_decoder
+        tie_last_hidden_states tie_word_embeddings torchscript use_bfloat16 use_cache""",
+    ids="""bos_token_id decoder_start_token_id eos_token_id forced_bos_token_id forced_eos_token_id sep_token_id""",
+    others="""_attn_implementation _attn_implementation_internal _commit_hash _experts_implementation_internal
+        _name_or_path architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens
+        chunk_size_feed_forward classifier_dropout diversity_penalty dtype early_stopping encoder_no_repeat_ngram_size
+        experts_implementation exponential_decay_length_penalty finetuning_task id2label label2id length_penalty
+        max_length min_length model_type name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels
+        num_return_sequences output_past prefix problem_type repetition_penalty suppress_tokens task_specific_params
+        temperature tokenizer_class top_k top_p torch_dtype transformers_version typical_p""",
+)
 """Keys of every model that change nothing in the law of its hidden states at initialisation."""
 
 FIXED: Mapping[str, tuple[Any, ...]] = {
@@ -71,95 +111,141 @@ class Settings:
     def __getitem__(self, key: str) -> Any:
         return self.values[key]
 
+    def replace(self, changes: Mapping[str, Any]) -> "Settings":
+        """The same settings with some values changed."""
+        return Settings({**self.values, **changes})
+
     def whole(self, key: str) -> int:
         """A positive integer."""
-        return int(_arguments.positive_integer(key, self[key]))
+        return int(_checks.positive_integer(key, self[key]))
 
     def number(self, key: str) -> float:
         """A number of at least 0."""
-        return _arguments.non_negative(key, self[key])
+        return _checks.non_negative(key, self[key])
 
     def flag(self, key: str) -> bool:
         """True or False."""
-        if not isinstance(self[key], bool):
-            raise TypeError(f"{key}={self[key]!r}: must be True or False.")
-        return self[key]
+        return _checks.boolean(key, self[key])
 
     def activation(self, key: str) -> Any:
         """An activation of this library, from its name in transformers."""
-        return _ACTIVATIONS[_arguments.one_of(key, self[key], _ACTIVATIONS)]
+        name = self[key]
+        if not isinstance(name, str) or name not in _ACTIVATIONS:
+            known = ", ".join(map(repr, _ACTIVATIONS))
+            raise ArgumentError(key, f"{key}={name!r} is not a supported activation. Supported: {known}.")
+        return _ACTIVATIONS[name]
 
     def weight_std(self) -> float:
         """The standard deviation of the weights."""
         std = self.number("initializer_range")
         if std == 0:
-            raise ValueError(
-                "initializer_range=0: transformers takes 0 for 0.02 in some layers and not in others; give a positive number."
+            raise ArgumentError(
+                "initializer_range",
+                "initializer_range=0 must be positive: transformers replaces 0 by 0.02 in some layers only.",
             )
         return std
 
     def padding(self, vocabulary: int) -> int | None:
-        """The token whose row of the table is zero; negative ones are counted from the end."""
+        """The id whose row of the table is zero; negative ones are counted from the end."""
         key = "pad_token_id"
-        return None if self[key] is None else _arguments.index(key, self[key], vocabulary, "tokens in the vocabulary")
+        return None if self[key] is None else _checks.index(key, self[key], vocabulary, "tokens in the vocabulary")
 
     def heads(self, heads: str, width: str) -> int:
-        """How many heads the width is split over."""
+        """The number of heads over which the width is split."""
         if self.whole(width) % self.whole(heads):
-            raise ValueError(
-                f"{width}={self[width]}: cannot be split over {heads}={self[heads]}; use a multiple of {self[heads]}."
+            raise ArgumentError(
+                width,
+                f"{width}={self[width]} is not divisible by {heads}={self[heads]}. Use a multiple of {self[heads]}.",
             )
         return self.whole(heads)
 
 
 @dataclass(frozen=True)
+class Preset:
+    """A model that can be named: its title, and the keys in which it differs from the defaults of its family."""
+
+    title: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Family:
-    """How the configurations of one kind of model are read.
+    """How the configurations of one kind of model are read. Every key is in one of the tables, or refused.
 
-    Every key is in one of these tables, or refused:
-
-    - `used`: the keys that shape the network, with what transformers takes where they are missing;
-    - `fixed`: keys supported at the values given alone, beyond those of every model (`FIXED`);
-    - `irrelevant`: keys that change nothing at initialisation, beyond those of every model (`IRRELEVANT`);
-    - `aliases`: other names of used keys.
-
-    `width` and `depth` are the keys that `from_config(width=..., depth=...)` replaces; `proportional` are lengths that
-    keep their ratio to the width. `build` makes the network.
+    Args:
+        model_type: The name of the family in configurations.
+        used: The keys that shape the network, with the values that transformers takes where they are missing.
+        width: The key that `from_config(width=...)` replaces.
+        depth: The key that `from_config(depth=...)` replaces.
+        tokens: What the models read: token ids or images.
+        build: Makes the network from settings and tokens.
+        transformers_class: The class of transformers, for comparisons with genuine models.
+        transformers_options: Arguments of that class.
+        presets: The models that can be named.
+        proportional: The keys of lengths that keep their ratio to the width when it is replaced.
+        fixed: The keys that are supported at these values alone, beyond those of every model (`FIXED`).
+        ignored: The keys that change nothing at initialisation, beyond those of every model (`IGNORED`).
+        aliases: Other names of used keys.
     """
 
+    model_type: str
     used: Mapping[str, Any]
     width: str
     depth: str
+    tokens: TokenReader
     build: Callable[[Settings, Any], Network]
+    transformers_class: str
+    transformers_options: Mapping[str, Any] = field(default_factory=dict)
+    presets: Mapping[str, Preset] = field(default_factory=dict)
     proportional: tuple[str, ...] = ()
     fixed: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    irrelevant: frozenset[str] = frozenset()
+    ignored: Ignored = Ignored()
     aliases: Mapping[str, str] = field(default_factory=dict)
 
+    def complete(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration with every used key that has a value, for readers who want to see it whole."""
+        known = {key: value for key, value in self.used.items() if value is not None}
+        return {"model_type": self.model_type, **known, **config}
+
     def settings(self, config: Mapping[str, Any], width: int | None = None, depth: int | None = None) -> Settings:
-        """The used keys, every other key checked."""
+        """The used keys of a configuration.
+
+        Args:
+            config: The configuration.
+            width: Replaces the width; heads keep their number, proportional lengths their ratio to it.
+            depth: Replaces the number of blocks.
+
+        Returns:
+            The value of each used key.
+
+        Raises:
+            ArgumentError: If a key is unknown, is not supported at its value, or holds a value of the wrong kind.
+        """
         values = dict(self.used)
         fixed = {**FIXED, **self.fixed}
         for key, value in config.items():
             name = self.aliases.get(key, key)
             if name in self.used:
                 if key != name and config.get(name, value) != value:
-                    raise ValueError(
-                        f"{key}={value!r} and {name}={config[name]!r}: are one thing by two names; give one."
+                    raise ArgumentError(
+                        key, f"{name!r} and {key!r} are aliases and have different values. Set only one of them."
                     )
                 values[name] = value
             elif key in fixed:
-                if value not in fixed[key]:
-                    raise ValueError(
-                        f"{key}={value!r}: is not supported; use a configuration with {key}={fixed[key][0]!r}."
+                if not any(_equal(value, allowed) for allowed in fixed[key]):
+                    raise ArgumentError(
+                        key, f"{key}={value!r} is not supported. Use a configuration with {key}={fixed[key][0]!r}."
                     )
-            elif key not in self.irrelevant | IRRELEVANT:
-                raise ValueError(self._unknown(key, value, config["model_type"]))
+            elif key in self.ignored.keys:
+                self.ignored.check(key, value)
+            elif key in IGNORED.keys:
+                IGNORED.check(key, value)
+            else:
+                raise self._unknown(key, value)
+        settings = Settings(values)
         if width is not None:
-            values.update(self._resized(Settings(values), width))
-        if depth is not None:
-            values[self.depth] = depth
-        return Settings(values)
+            settings = settings.replace(self._resized(settings, width))
+        return settings if depth is None else settings.replace({self.depth: depth})
 
     def _resized(self, settings: Settings, width: int) -> dict[str, int]:
         own = settings.whole(self.width)
@@ -168,90 +254,33 @@ class Family:
             if settings[key] is None:
                 continue
             if settings.whole(key) * width % own:
-                raise ValueError(
-                    f"width={width}: the ratio of {key}={settings[key]} to {self.width}={own} cannot be kept; "
-                    f"use a multiple of {own // gcd(own, settings.whole(key))}."
+                raise ArgumentError(
+                    "width",
+                    f"width={width} cannot keep the ratio of {key}={settings[key]} to {self.width}={own}. "
+                    f"Use a multiple of {own // gcd(own, settings.whole(key))}.",
                 )
             resized[key] = settings.whole(key) * width // own
         return resized
 
-    def _unknown(self, key: str, value: Any, model_type: str) -> str:
-        known = [*self.used, *self.fixed, *self.irrelevant, *self.aliases]
-        return (
-            f"{key}={value!r}: is no key of a {model_type} configuration that is known here{nearest(key, known)}; "
-            f"remove it if it changes neither the forward pass nor the initialisation."
+    def _unknown(self, key: str, value: Any) -> ArgumentError:
+        known = [*self.used, *self.fixed, *self.ignored.keys, *self.aliases]
+        return ArgumentError(
+            key,
+            f"{key}={value!r} is not a known key of a {self.model_type} configuration.{did_you_mean(key, known)} "
+            f"Remove it if it changes neither the forward pass nor the initialisation.",
         )
 
 
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """A hint, if a known name is close to this one."""
-    close = difflib.get_close_matches(str(name), list(known), 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+    """A question with the nearest of the known names, after a space; empty if none is near."""
+    sentence = _checks.suggestion(name, known)
+    return f" {sentence}" if sentence.startswith("Did") else ""
 
 
-def sequences(tokens: Any, vocabulary: int, longest: int, bound: str) -> list[list[int]]:
-    """Token ids as lists, one for each sequence, none of them longer than `longest`, the value of the key `bound`."""
-    rows = _plain(tokens)
-    if not isinstance(rows, list) or not rows:
-        raise TypeError(f"tokens={tokens!r}: must be a list of token ids, or a list of such lists.")
-    if not any(isinstance(row, list) for row in rows):
-        rows = [rows]
-    for row in rows:
-        if not isinstance(row, list) or not all(isinstance(item, int) and not isinstance(item, bool) for item in row):
-            raise TypeError(f"tokens={tokens!r}: must be a list of token ids (integers), or a list of such lists.")
-        if not row:
-            raise ValueError(f"tokens={tokens!r}: a sequence is empty; give it at least one token.")
-        for item in row:
-            if not 0 <= item < vocabulary:
-                raise ValueError(
-                    f"tokens: {item} is out of range; with vocab_size={vocabulary} ids lie in [0, {vocabulary - 1}]."
-                )
-        if len(row) > longest:
-            raise ValueError(f"tokens: a sequence has {len(row)} of them, but {bound}={longest}; shorten it.")
-    return rows
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def _plain(value: Any) -> Any:
-    """Arrays and tuples as lists."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def floats(name: str, value: Any, expected: str) -> np.ndarray:
-    """A finite float64 array, from anything like one, tensors of torch included."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    try:
-        array = np.array(value, np.float64)
-    except (TypeError, ValueError):
-        array = np.array(np.nan)
-    if array.ndim == 0:
-        raise TypeError(f"{name}={value!r}: must be {expected}.")
-    return _arguments.finite_array(name, array, array.ndim)
-
-
-def self_attention(
-    width: int, heads: int, std: float, out_std: float | None = None, *, mask: str | None = None, sharpness: float = 1.0
-) -> Attention:
-    """Heads that share the width, with weights `N(0, std^2)`, the last `N(0, out_std^2)`; `sharpness` multiplies scores."""
-    scale = std * sqrt(width)
-    return Attention(
-        heads,
-        head_dim="split",
-        mask=mask,
-        query_std=scale * sharpness,
-        key_std=scale,
-        value_std=scale,
-        out_std=(std if out_std is None else out_std) * sqrt(width),
-    )
-
-
-def feed_forward(activation: Any, width: int, hidden: int, std: float, out_std: float | None = None) -> MLP:
-    """A perceptron with weights `N(0, std^2)`, the last `N(0, out_std^2)` if given."""
-    return MLP(
-        activation,
-        ratio=hidden / width,
-        in_std=std * sqrt(width),
-        out_std=(std if out_std is None else out_std) * sqrt(hidden),
-    )
+def _equal(value: Any, allowed: Any) -> bool:
+    """Equality that keeps False and 0 apart."""
+    return isinstance(value, bool) == isinstance(allowed, bool) and value == allowed

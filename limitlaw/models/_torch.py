@@ -8,22 +8,23 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from .._checks import ArgumentError, ArgumentTypeError
 from ..networks import (
     MLP,
     Attention,
     GramInputs,
     InputLayer,
-    Layer,
     LayerNorm,
     Network,
-    Only,
+    Node,
+    OnSequence,
     Readout,
     Repeat,
     Residual,
     RMSNorm,
 )
 from ..numerics import narrow_root
-from ._family import floats
+from ._tokens import floats, shown
 
 _SUPPORTED = "nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder, nn.Transformer"
 _EXPECTED = "an array (tokens, width), or an input layer"
@@ -33,35 +34,39 @@ _LINEAR = 1 / 3  # nn.Linear: weights and biases uniform with variance 1 / (3 fa
 def from_torch(module: Any, inputs: Any, *, mask: Any = None) -> Network:
     """The network of a PyTorch module with the default initialisers of PyTorch.
 
-    Modules: `nn.MultiheadAttention`, `nn.TransformerEncoderLayer`, `nn.TransformerEncoder`, `nn.Transformer`. They tell
-    their structure; their weights are not looked at. The network's weights are Gaussian with the variances of PyTorch's
-    uniform ones; the laws come to agree as the width grows. Every layer has weights of its own, while those of a new
-    `nn.TransformerEncoder` are copies of one. Dropout is off.
+    Only the structure of the module is read, not its weights. The network's weights are Gaussian with the variances of
+    PyTorch's uniform ones; the laws agree as the width grows. Every layer has weights of its own, while those of a new
+    `nn.TransformerEncoder` are copies of one. Dropout is off. The norm that ends a module is part of a `Readout`.
 
-    - `inputs` are fixed tokens `(tokens, width)`, several sequences `(sequences, tokens, width)` whatever `batch_first`
-      says, or an input layer such as `GramInputs`. For `nn.Transformer` they are a tuple `(source, target)`, or an
-      input layer with two sequences. For `nn.MultiheadAttention` a tuple `(query, context)` is cross attention.
-    - `mask` is that of `Attention`: True where a query may look, unlike in PyTorch. For `nn.Transformer` it is None or
-      "causal", and that of the target.
+    Args:
+        module: An `nn.MultiheadAttention`, `nn.TransformerEncoderLayer`, `nn.TransformerEncoder` or `nn.Transformer`.
+        inputs: Fixed tokens `(tokens, width)`, several sequences `(sequences, tokens, width)` whatever `batch_first`
+            says, or an input layer such as `GramInputs`. For `nn.Transformer`, a tuple `(source, target)`, or an input
+            layer with two sequences. For `nn.MultiheadAttention`, a tuple `(query, context)` is cross attention.
+        mask: The mask of `Attention`: True where a query may look, unlike in PyTorch. For `nn.Transformer` it is None
+            or "causal", and that of the target.
 
-    The norm that ends a module is part of a `Readout`.
+    Returns:
+        The network, with the width of the module.
 
-    !!! Example
+    Raises:
+        ArgumentError: If the module or the inputs are not supported.
 
+    Example:
         >>> import numpy as np, limitlaw as ll
         >>> ll.from_torch("encoder", np.eye(4))
         Traceback (most recent call last):
             ...
-        TypeError: module='encoder': is not supported; give one of nn.MultiheadAttention, nn.TransformerEncoderLayer, ...
+        limitlaw._checks.ArgumentTypeError: module='encoder' is not supported. Give one of nn.MultiheadAttention, ...
     """
     reader = _reader(module)
     if reader is None:
-        raise TypeError(f"module={module!r}: is not supported; give one of {_SUPPORTED}.")
+        raise ArgumentTypeError("module", f"{shown('module', module)} is not supported. Give one of {_SUPPORTED}.")
     return reader(module, inputs, mask)
 
 
 def _reader(module: Any) -> Callable[[Any, Any, Any], Network] | None:
-    """Of a module, by its class; None if there is none. Without torch there are no modules."""
+    """The function that reads a module, by its class; None if there is none. Without torch there are no modules."""
     try:
         nn = importlib.import_module("torch.nn")
     except ImportError:
@@ -80,14 +85,16 @@ def _multihead(module: Any, inputs: Any, mask: Any) -> Network:
     if not _is_pair(inputs):
         return Network(_tokens(inputs, width), _attention(module, mask=mask), width=width)
     if mask is not None:
-        raise ValueError(
-            f"mask={mask!r} with a pair of inputs: every query looks at all of the context; leave mask out."
+        raise ArgumentError(
+            "mask",
+            f"mask={mask!r} is not supported with a pair of inputs: every query sees the whole context. Leave mask "
+            f"out.",
         )
     queries, context = (
         _matrix(name, array, size)
         for name, array, size in zip(("query", "context"), inputs, (width, module.kdim), strict=True)
     )
-    return Network(_stacked(queries, context), Only(0, _attention(module, context=1)), width=width)
+    return Network(_stacked(queries, context), OnSequence(0, _attention(module, context=1)), width=width)
 
 
 def _encoder_layer(module: Any, inputs: Any, mask: Any) -> Network:
@@ -105,14 +112,16 @@ def _encoder(module: Any, inputs: Any, mask: Any) -> Network:
 
 def _transformer(module: Any, inputs: Any, mask: Any) -> Network:
     if mask is not None and not (isinstance(mask, str) and mask == "causal"):
-        raise ValueError(f"mask={mask!r}: must be None or 'causal' for nn.Transformer.")
+        raise ArgumentError("mask", f"{shown('mask', mask)} must be None or 'causal' for nn.Transformer.")
     width = module.d_model
     if _is_pair(inputs):
         source, target = (_matrix(name, array, width) for name, array in zip(("source", "target"), inputs, strict=True))
         inputs = _stacked(source, target)
     elif not isinstance(inputs, InputLayer) or len(inputs.layout.lengths) != 2:
-        raise TypeError(
-            "inputs: nn.Transformer reads two sequences; give a pair (source, target), or an input layer with sequences=(a, b)."
+        raise ArgumentTypeError(
+            "inputs",
+            "inputs must be two sequences for nn.Transformer. Give a pair (source, target), or an input layer with "
+            "sequences=(a, b).",
         )
     encoder, decoder = module.encoder, module.decoder
     layers, targets = _stack(encoder, "TransformerEncoder"), _stack(decoder, "TransformerDecoder")
@@ -120,9 +129,9 @@ def _transformer(module: Any, inputs: Any, mask: Any) -> Network:
     decoded = _repeated([_decoder_block(layer, mask) for layer in targets])
     return Network(
         inputs,
-        Only(0, *encoded, *([] if encoder.norm is None else [_norm(encoder.norm)])),
-        Only(1, *decoded),
-        *([] if decoder.norm is None else [Readout(Only(1, _norm(decoder.norm)))]),
+        OnSequence(0, *encoded, *([] if encoder.norm is None else [_norm(encoder.norm)])),
+        OnSequence(1, *decoded),
+        *([] if decoder.norm is None else [Readout(OnSequence(1, _norm(decoder.norm)))]),
         width=width,
     )
 
@@ -132,11 +141,13 @@ def _stack(module: Any, kind: str) -> list[Any]:
     nn = importlib.import_module("torch.nn")
     layers = list(module.layers) if isinstance(module, getattr(nn, kind)) else []
     if not layers or not all(isinstance(layer, getattr(nn, f"{kind}Layer")) for layer in layers):
-        raise TypeError(f"module={module!r}: must be an nn.{kind} of one nn.{kind}Layer or more.")
+        raise ArgumentTypeError(
+            "module", f"{shown('module', module)} must be an nn.{kind} of one nn.{kind}Layer or more."
+        )
     return layers
 
 
-def _encoder_block(layer: Any, mask: Any, *, xavier: bool = False) -> list[Layer]:
+def _encoder_block(layer: Any, mask: Any, *, xavier: bool = False) -> list[Node]:
     return _block(
         layer,
         (layer.norm1, _attention(layer.self_attn, mask=mask, xavier=xavier)),
@@ -144,7 +155,7 @@ def _encoder_block(layer: Any, mask: Any, *, xavier: bool = False) -> list[Layer
     )
 
 
-def _decoder_block(layer: Any, mask: Any) -> list[Layer]:
+def _decoder_block(layer: Any, mask: Any) -> list[Node]:
     return _block(
         layer,
         (layer.norm1, _attention(layer.self_attn, mask=mask, xavier=True)),
@@ -153,14 +164,14 @@ def _decoder_block(layer: Any, mask: Any) -> list[Layer]:
     )
 
 
-def _block(layer: Any, *branches: tuple[Any, Layer]) -> list[Layer]:
+def _block(layer: Any, *branches: tuple[Any, Node]) -> list[Node]:
     """Branches with their norms before them or after."""
     if layer.norm_first:
         return [Residual(_norm(norm), branch) for norm, branch in branches]
     return [part for norm, branch in branches for part in (Residual(branch), _norm(norm))]
 
 
-def _repeated(blocks: Sequence[list[Layer]]) -> list[Layer]:
+def _repeated(blocks: Sequence[list[Node]]) -> list[Node]:
     """Blocks in a row: one `Repeat` if they are alike, as those of a new module are."""
     if all(eqx.tree_equal(block, blocks[0]) for block in blocks):
         return [Repeat(len(blocks), *blocks[0])]
@@ -171,14 +182,16 @@ def _attention(module: Any, *, mask: Any = None, context: int | None = None, xav
     """Biases are zero. Queries, keys and values come from one Xavier matrix, or three if they differ in width."""
     for name, given in (("add_bias_kv", module.bias_k is not None), ("add_zero_attn", module.add_zero_attn)):
         if given:
-            raise ValueError(f"{name}=True: an added key and value are not supported; use {name}=False.")
+            raise ArgumentError(name, f"{name}=True is not supported. Use a module with {name}=False.")
     width = module.embed_dim
     if module.kdim == module.vdim == width:
         own = other = _xavier(width, 3 * width)
     elif context is None or module.kdim != module.vdim:
-        raise ValueError(
-            f"kdim={module.kdim}, vdim={module.vdim}: keys and values must come from the same tokens, as wide as the queries "
-            f"({width}), or from a context of one width; give the pair inputs=(query, context), with kdim == vdim."
+        raise ArgumentError(
+            "inputs",
+            f"kdim={module.kdim} and vdim={module.vdim} are not supported here. Keys and values must come from the "
+            f"same tokens, as wide as the queries ({width}), or from a context of one width: give the pair "
+            f"inputs=(query, context), with kdim == vdim.",
         )
     else:
         own, other = _xavier(width, width), _xavier(module.kdim, width)
@@ -211,13 +224,13 @@ def _xavier(fan_in: int, fan_out: int) -> float:
     return sqrt(2 * fan_in / (fan_in + fan_out))
 
 
-def _norm(module: Any) -> Layer:
+def _norm(module: Any) -> Node:
     torch = importlib.import_module("torch")
     if isinstance(module, torch.nn.LayerNorm):
         return LayerNorm(module.eps)
     if isinstance(module, torch.nn.RMSNorm):
         return RMSNorm(torch.finfo(torch.get_default_dtype()).eps if module.eps is None else module.eps)
-    raise TypeError(f"norm={module!r}: is not supported; use nn.LayerNorm or nn.RMSNorm.")
+    raise ArgumentTypeError("norm", f"{shown('norm', module)} is not supported. Use nn.LayerNorm or nn.RMSNorm.")
 
 
 def _activation(given: Any) -> str:
@@ -239,8 +252,10 @@ def _activation(given: Any) -> str:
     }
     name = modules.get(type(given)) or functions.get(given)
     if name is None:
-        raise ValueError(
-            f"activation={given!r}: is not supported; use relu, gelu, silu, tanh or sigmoid of torch.nn.functional, or their modules."
+        raise ArgumentError(
+            "activation",
+            f"activation={given!r} is not supported. Use relu, gelu, silu, tanh or sigmoid of torch.nn.functional, or "
+            f"their modules.",
         )
     return name
 
@@ -251,8 +266,10 @@ def _tokens(inputs: Any, width: int) -> InputLayer:
         return inputs
     array = floats("inputs", inputs, _EXPECTED)
     if array.ndim not in (2, 3) or array.shape[-1] != width or not array.size:
-        raise ValueError(
-            f"inputs has shape {array.shape}: it must be (tokens, {width}), or (sequences, tokens, {width}), or an input layer."
+        raise ArgumentError(
+            "inputs",
+            f"inputs has shape {array.shape}, but must be (tokens, {width}), or (sequences, tokens, {width}), or an "
+            f"input layer.",
         )
     lengths = None if array.ndim == 2 else [array.shape[1]] * len(array)
     flat = array.reshape(-1, width)
@@ -261,8 +278,10 @@ def _tokens(inputs: Any, width: int) -> InputLayer:
 
 def _is_pair(inputs: Any) -> bool:
     if isinstance(inputs, tuple) and len(inputs) != 2:
-        raise ValueError(
-            f"inputs is a tuple of {len(inputs)}: give tokens, or a pair (query, context), whose context has the keys and the values."
+        raise ArgumentError(
+            "inputs",
+            f"inputs is a tuple of {len(inputs)}. Give tokens, or a pair (query, context), whose context has the keys "
+            f"and the values.",
         )
     return isinstance(inputs, tuple)
 
@@ -270,17 +289,19 @@ def _is_pair(inputs: Any) -> bool:
 def _matrix(name: str, value: Any, width: int) -> np.ndarray:
     array = floats(name, value, _EXPECTED)
     if array.ndim != 2 or array.shape[1] != width or not array.size:
-        raise ValueError(f"inputs: the {name} has shape {array.shape}; it must be (tokens, {width}).")
+        raise ArgumentError("inputs", f"inputs: the {name} has shape {array.shape}, but must be (tokens, {width}).")
     return array
 
 
 def _stacked(first: np.ndarray, second: np.ndarray) -> GramInputs:
-    """Two sequences of tokens. If their widths differ, only the Gram matrix of each matters: their products are those of a joint set of as few dimensions as hold both."""
+    """Two sequences of tokens as one input layer."""
     a, b = first.shape[1], second.shape[1]
     lengths = [len(first), len(second)]
     if a == b:
         both = np.concatenate([first, second])
         return GramInputs(both @ both.T / a, both.mean(axis=1), sequences=lengths)
+    # Tokens of different widths are never multiplied with each other, so any joint Gram matrix with these diagonal
+    # blocks will do. This one has the smallest rank, which every width from there on has room for.
     roots = [narrow_root(tokens @ tokens.T / tokens.shape[1]) for tokens in (first, second)]
     rank = max(root.shape[1] for root in roots)
     both = np.concatenate([np.pad(root, ((0, 0), (0, rank - root.shape[1]))) for root in roots])

@@ -1,6 +1,7 @@
 """Configurations of Hugging Face models: the scales of their own initialisers, every key accounted for, and what is refused."""
 
 import json
+import re
 from math import inf
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.models import from_config
-from limitlaw.models._config import FAMILIES
-from limitlaw.models._family import FIXED, IRRELEVANT
+from limitlaw._checks import ArgumentError
+from limitlaw.models import PRESETS, from_config
+from limitlaw.models._family import FIXED, IGNORED
+from limitlaw.models.families import FAMILIES
 
 STORED = json.loads(Path(__file__).with_name("configs.json").read_text())
 IDS = [3, 17, 5, 3]
@@ -256,6 +258,30 @@ class TestSources:
 
         assert repr(from_config(Config(), IDS)) == repr(from_config(GPT2, IDS))
 
+    def test_a_model_of_transformers_has_its_configuration_read(self):
+        class Config:
+            def to_dict(self):
+                return GPT2
+
+        class Model:
+            config = Config()
+
+            def __repr__(self):
+                return "Model(\n  (layers): ...\n)" * 100
+
+        assert repr(from_config(Model(), IDS)) == repr(from_config(GPT2, IDS))
+        Model.config = None
+        with pytest.raises(ArgumentError) as refused:
+            from_config(Model(), IDS)
+        assert str(refused.value).startswith("config (of type Model) is not a configuration")
+
+    @pytest.mark.parametrize("name", PRESETS)
+    def test_a_known_model_by_its_name(self, name):
+        tokens = 4 if name == "vit" else [3, 1, 2]
+        net, same = (from_config(config, tokens, depth=1) for config in (name, PRESETS[name].config))
+        assert repr(net) == repr(same)
+        assert net.width == {"llama": 4096}.get(name, 768)
+
     def test_a_file_and_its_folder(self, tmp_path):
         file = tmp_path / "config.json"
         file.write_text(json.dumps(GPT2))
@@ -265,6 +291,13 @@ class TestSources:
     @pytest.mark.parametrize("ids", [np.array(IDS), tuple(IDS), [np.int64(i) for i in IDS], [IDS], np.array([IDS])])
     def test_ids_of_any_kind(self, ids):
         assert repr(from_config(GPT2, ids)) == repr(from_config(GPT2, IDS))
+
+    def test_a_number_of_distinct_tokens(self):
+        assert from_config(GPT2, 4).inputs.ids == ((0, 1, 2, 3),)
+        assert from_config(GPT2, np.int64(2)).inputs.ids == ((0, 1),)
+        assert from_config(BERT | {"pad_token_id": 2}, 3).inputs.ids == ((0, 1, 3),)
+        assert from_config(BERT | {"vocab_size": 5}, 4).inputs.ids == ((1, 2, 3, 4),)
+        assert from_config(VIT, 6).tokens == 7  # with the class token
 
     def test_several_sequences(self):
         net = from_config(GPT2, [[3, 17], [5], [3]])
@@ -290,14 +323,18 @@ class TestKeys:
     @pytest.mark.parametrize("family", SMALL)
     def test_a_key_has_one_place(self, family):
         rules = FAMILIES[family]
-        places = [*rules.used, *rules.fixed, *rules.irrelevant, *rules.aliases, *FIXED, *IRRELEVANT]
+        places = [*rules.used, *rules.fixed, *rules.ignored.keys, *rules.aliases, *FIXED, *IGNORED.keys]
         assert len(places) == len(set(places))
         assert {rules.width, rules.depth, *rules.proportional, *rules.aliases.values()} <= set(rules.used)
 
     @pytest.mark.parametrize("family", SMALL)
-    def test_irrelevant_keys_change_nothing(self, family):
+    def test_ignored_keys_change_nothing(self, family):
         config, tokens = SMALL[family]
-        odd = dict.fromkeys((FAMILIES[family].irrelevant | IRRELEVANT) - {"model_type"}, "anything")
+        odd = {}
+        for ignored in (IGNORED, FAMILIES[family].ignored):
+            kinds = {"flags": True, "ids": [7, 8], "counts": 3, "rates": 0.25, "others": "anything"}
+            odd |= {key: value for kind, value in kinds.items() for key in getattr(ignored, kind)}
+        del odd["model_type"]
         assert repr(from_config(config | odd, tokens)) == repr(from_config(config, tokens))
 
     @pytest.mark.parametrize(
@@ -376,18 +413,34 @@ def with_rope(**parameters):
     "config, tokens, match",
     [
         # the source
-        (3, IDS, r"config=3: must be a configuration object"),
-        ("gpt2-medium", IDS, r"config='gpt2-medium': there is no file.*not downloaded"),
+        (3, IDS, r"config=3 is not a configuration\. Give the name of a known model \('bert'"),
+        (
+            "gpt2-medium",
+            IDS,
+            r"config='gpt2-medium' is neither a known model nor a file\. Known models: 'bert'.*not downloaded",
+        ),
         ({}, IDS, r"has no 'model_type'.*'bert', 'gpt2', 'llama', 'vit'"),
-        ({"model_type": "GPT-2"}, IDS, r"model_type='GPT-2'.*use one of 'bert'"),
-        ({"model_type": "lama"}, IDS, r"model_type='lama'.*did you mean 'llama'\?"),
+        (
+            {"model_type": "GPT-2"},
+            IDS,
+            r"model_type='GPT-2' is not supported\. .*Supported: 'bert'.*docs/howto/network.md",
+        ),
+        ({"model_type": "lama"}, IDS, r"model_type='lama' is not supported\. Did you mean 'llama'\?"),
         ({"model_type": 3}, IDS, r"model_type=3"),
         # keys
-        (GPT2 | {"n_heads": 4}, IDS, r"n_heads=4: is no key of a gpt2 configuration.*did you mean 'n_head'\?"),
-        (LLAMA | {"logit_softcap": 30.0}, IDS, r"logit_softcap=30.0: is no key of a llama configuration.*remove it"),
-        (GPT2 | {"hidden_size": 64}, IDS, r"hidden_size=64 and n_embd=100: are one thing by two names"),
-        (GPT2 | {"add_cross_attention": True}, IDS, r"add_cross_attention=True: is not supported.*False"),
-        (BERT | {"add_cross_attention": True}, IDS, r"add_cross_attention=True: is not supported"),
+        (GPT2 | {"n_heads": 4}, IDS, r"n_heads=4 is not a known key of a gpt2 configuration\. Did you mean 'n_head'\?"),
+        (
+            LLAMA | {"logit_softcap": 30.0},
+            IDS,
+            r"logit_softcap=30.0 is not a known key of a llama configuration\. Remove it",
+        ),
+        (
+            GPT2 | {"hidden_size": 64},
+            IDS,
+            r"'n_embd' and 'hidden_size' are aliases and have different values\. Set only one of them\.",
+        ),
+        (GPT2 | {"add_cross_attention": True}, IDS, r"add_cross_attention=True is not supported.*False"),
+        (BERT | {"add_cross_attention": True}, IDS, r"add_cross_attention=True is not supported"),
         (
             BERT | {"position_embedding_type": "relative_key"},
             IDS,
@@ -398,83 +451,128 @@ def with_rope(**parameters):
         (BERT | {"cross_attention_hidden_size": 8}, IDS, r"cross_attention_hidden_size=8"),
         (LLAMA | {"per_layer_config": {"0": {"head_dim": 8}}}, IDS, r"per_layer_config="),
         (LLAMA | {"quantization_config": {"bits": 4}}, IDS, r"quantization_config="),
-        (LLAMA | {"partial_rotary_factor": 0.5}, IDS, r"partial_rotary_factor=0.5: is not supported"),
+        (LLAMA | {"partial_rotary_factor": 0.5}, IDS, r"partial_rotary_factor=0.5 is not supported"),
         # values
         (GPT2 | {"n_embd": 0}, IDS, r"n_embd=0: must be a positive integer"),
         (GPT2 | {"n_layer": 2.5}, IDS, r"n_layer=2.5"),
-        (GPT2 | {"n_head": 3}, IDS, r"n_embd=100: cannot be split over n_head=3; use a multiple of 3"),
+        (GPT2 | {"n_head": 3}, IDS, r"n_embd=100 is not divisible by n_head=3\. Use a multiple of 3"),
         (GPT2 | {"n_inner": "wide"}, IDS, r"n_inner='wide'"),
-        (GPT2 | {"initializer_range": 0.0}, IDS, r"initializer_range=0: .*positive"),
+        (GPT2 | {"initializer_range": 0.0}, IDS, r"initializer_range=0 must be positive"),
         (GPT2 | {"initializer_range": None}, IDS, r"initializer_range=None"),
         (GPT2 | {"layer_norm_epsilon": -1e-5}, IDS, r"layer_norm_epsilon=-1e-05"),
-        (GPT2 | {"scale_attn_weights": "yes"}, IDS, r"scale_attn_weights='yes': must be True or False"),
+        (GPT2 | {"scale_attn_weights": "yes"}, IDS, r"scale_attn_weights='yes' must be True or False"),
         (GPT2 | {"activation_function": "mish"}, IDS, r"activation_function='mish'.*'gelu'.*'quick_gelu'"),
-        (BERT | {"num_attention_heads": 7}, IDS, r"hidden_size=100: cannot be split over num_attention_heads=7"),
+        (BERT | {"num_attention_heads": 7}, IDS, r"hidden_size=100 is not divisible by num_attention_heads=7"),
         (BERT | {"pad_token_id": 40_000}, IDS, r"pad_token_id=40000: there are 30522 tokens"),
-        (LLAMA | {"num_key_value_heads": 3}, IDS, r"num_key_value_heads=3: num_attention_heads=2 .*divisor"),
-        (LLAMA | {"num_attention_heads": 4}, IDS, r"num_attention_heads=4: heads of dimension 25 .*even"),
-        (LLAMA | {"num_attention_heads": 3}, IDS, r"hidden_size=100: cannot be split over num_attention_heads=3"),
+        (
+            LLAMA | {"num_key_value_heads": 3},
+            IDS,
+            r"num_key_value_heads=3 does not divide num_attention_heads=2\. Use a divisor",
+        ),
+        (LLAMA | {"num_attention_heads": 4}, IDS, r"num_attention_heads=4 gives heads of dimension 25.*even"),
+        (LLAMA | {"num_attention_heads": 3}, IDS, r"hidden_size=100 is not divisible by num_attention_heads=3"),
+        (LLAMA | {"attention_bias": "false"}, IDS, r"attention_bias='false' must be True or False"),
+        (LLAMA | {"tie_word_embeddings": 1}, IDS, r"tie_word_embeddings=1 must be True or False"),
+        (BERT | {"type_vocab_size": []}, IDS, r"type_vocab_size=\[\]: must be an integer"),
+        (BERT | {"hidden_dropout_prob": "no"}, IDS, r"hidden_dropout_prob='no'"),
+        (GPT2 | {"eos_token_id": "end"}, IDS, r"eos_token_id='end' must be a token id"),
+        (GPT2 | {"bos_token_id": True}, IDS, r"bos_token_id=True must be a token id"),
+        (GPT2 | {"is_encoder_decoder": 0}, IDS, r"is_encoder_decoder=0 is not supported"),
+        (LLAMA | {"rope_scaling": []}, IDS, r"rope_scaling=\[\] must be a dict"),
         # rotations
         (with_rope(rope_type="longrope"), IDS, r"rope_scaling: rope_type='longrope' is not supported.*'yarn'"),
-        (with_rope(type="linear"), IDS, r"rope_scaling: factor is missing; rope_type='linear' needs it"),
+        (with_rope(type="linear"), IDS, r"rope_scaling: factor is missing\. rope_type='linear' needs it"),
         (with_rope(type="linear", factor=-2.0), IDS, r"factor=-2.0"),
-        (with_rope(type="linear", factor=0), IDS, r"factor=0: must be positive"),
+        (with_rope(type="linear", factor=0), IDS, r"factor=0 must be positive"),
         (with_rope(type="linear", factors=2), IDS, r"factor is missing"),
-        (with_rope(type="linear", factor=2, beta=2), IDS, r"beta=2 is unknown for rope_type='linear'"),
+        (with_rope(type="linear", factor=2, beta=2), IDS, r"beta=2 is not a key of rope_type='linear'"),
         (with_rope(rope_type="default", partial_rotary_factor=0.5), IDS, r"partial_rotary_factor=0.5 is not supported"),
         (with_rope(full_attention={"rope_type": "default"}), IDS, r"rope_scaling=.*one for all layers"),
         (
             with_rope(rope_type="llama3", factor=8, low_freq_factor=4, high_freq_factor=1),
             IDS,
-            r"high_freq_factor=1: must be above low_freq_factor=4",
+            r"high_freq_factor=1 must be above low_freq_factor=4",
         ),
         (LLAMA | {"rope_theta": 0.5}, IDS, r"rope_theta=0.5.*above 1"),
         # tokens
-        (GPT2, [3, 50257], r"tokens: 50257 is out of range; with vocab_size=50257 ids lie in \[0, 50256\]"),
+        (GPT2, [3, 50257], r"tokens: 50257 is out of range\. With vocab_size=50257, ids lie in \[0, 50256\]"),
         (GPT2, [-1], r"tokens: -1 is out of range"),
-        (GPT2, [0] * 1025, r"tokens: a sequence has 1025 of them, but n_positions=1024; shorten it"),
-        (LLAMA, [[0], [0] * 2049], r"tokens: a sequence has 2049 of them, but max_position_embeddings=2048"),
-        (GPT2, [], r"tokens=\[\]: must be a list"),
-        (GPT2, [[1], []], r"a sequence is empty"),
-        (GPT2, 3, r"tokens=3: must be a list of token ids"),
-        (GPT2, "text", r"tokens='text': must be a list of token ids"),
-        (GPT2, [1.5], r"tokens=\[1.5\]: must be a list of token ids \(integers\)"),
+        (GPT2, [0] * 1025, r"tokens: a sequence has 1025 tokens, more than n_positions=1024 allows\. Shorten it"),
+        (LLAMA, [[0], [0] * 2049], r"tokens: a sequence has 2049 tokens, more than max_position_embeddings=2048"),
+        (GPT2, [], r"tokens=\[\] is not supported\. Give a list of token ids"),
+        (GPT2, [[1], []], r"has an empty sequence"),
+        (
+            GPT2,
+            None,
+            r"tokens is missing\. Give a list of token ids, .* or a number of distinct tokens, such as tokens=8",
+        ),
+        (GPT2, 0, r"tokens=0: must be a positive integer"),
+        (GPT2, 1025, r"tokens=1025 is more than n_positions=1024 allows"),
+        (GPT2 | {"vocab_size": 5}, 6, r"tokens=6 exceeds the 5 distinct ids that vocab_size=5 allows"),
+        (BERT | {"vocab_size": 5}, 5, r"tokens=5 exceeds the 4 distinct ids"),  # one of them is padding
+        (GPT2 | {"n_positions": 10**6}, 10**5, r"tokens=100000 needs 2.38e\+03 GiB of memory"),
+        (VIT, 10**5, r"tokens=100000 needs 2.38e\+03 GiB of memory"),
+        (GPT2, "text", r"tokens='text' is not supported\. Give a list of token ids"),
+        (GPT2, [1.5], r"tokens=\[1.5\] must hold integers"),
         (GPT2, [True], r"tokens=\[True\]"),
         (GPT2, [1, [2]], r"tokens=\[1, \[2\]\]"),
         # images
-        (VIT, IDS, r"tokens has shape \(4,\): a vit reads an image.*\(2, 6, 6\)"),
+        (VIT, IDS, r"tokens has shape \(4,\), but a vit reads an image.*\(2, 6, 6\)"),
         (VIT, np.ones((3, 6, 6)), r"tokens has shape \(3, 6, 6\).*num_channels"),
         (VIT, np.ones((2, 7, 6)), r"tokens has shape \(2, 7, 6\).*image_size"),
-        (VIT, "cat.png", r"tokens='cat.png': must be an image"),
-        (VIT, None, r"tokens=None: must be an image"),
+        (VIT, "cat.png", r"tokens='cat.png' must be an image"),
+        (VIT, None, r"tokens is missing\. Give an image .*, or a number of patches"),
         (VIT, np.full((2, 6, 6), np.nan), r"tokens\[0, 0, 0\] is nan"),
-        (VIT | {"patch_size": 8}, IMAGE, r"patch_size=8: does not fit into image_size=6"),
+        (VIT | {"patch_size": 8}, IMAGE, r"patch_size=8 does not fit into image_size=6"),
         (VIT | {"image_size": [6, 6, 6]}, IMAGE, r"image_size=\[6, 6, 6\].*two of them"),
-        (VIT | {"initializer_range": 1.0}, IMAGE, r"initializer_range=1: transformers truncates.*at most 0.4"),
+        (
+            VIT | {"initializer_range": 1.0},
+            IMAGE,
+            r"initializer_range=1 is not supported: transformers truncates.*at most 0.4",
+        ),
     ],
 )
 def test_refusals(config, tokens, match):
-    with pytest.raises((TypeError, ValueError, FileNotFoundError), match=match):
+    with pytest.raises(ArgumentError, match=match) as refused:
         from_config(config, tokens)
+    assert refused.value.argument
 
 
 @pytest.mark.parametrize(
     "options, match",
     [
-        ({"width": inf}, r"width=inf: .*r sqrt\(width\) has no limit; give a finite width"),
+        ({"width": inf}, r"width=inf is not defined .*r sqrt\(width\) has no limit\. Give a finite width"),
         ({"width": 0}, r"width=0"),
-        ({"width": 102}, r"width=102: the ratio of intermediate_size=225 to hidden_size=100 .*multiple of 4"),
+        (
+            {"width": 102},
+            r"width=102 cannot keep the ratio of intermediate_size=225 to hidden_size=100\. Use a multiple of 4",
+        ),
         ({"width": 4 * 101, "depth": 0}, r"depth=0: must be a positive integer"),
         ({"depth": inf}, r"depth=inf"),
     ],
 )
 def test_refused_overrides(options, match):
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(ArgumentError, match=match):
         from_config(BERT, IDS, **options)
 
 
-@pytest.mark.parametrize("text, match", [("{", "is not JSON"), ("[1]", "holds a list")])
+@pytest.mark.parametrize(
+    "text, match",
+    [("{", "is not valid JSON"), ("[1]", "holds a list"), ("[" * 100_000, r"config\.json' is nested too deeply")],
+    ids=["broken", "list", "deep"],
+)
 def test_refused_files(tmp_path, text, match):
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(ArgumentError, match=match):
         from_config(tmp_path, IDS)
+
+
+def test_a_family_is_one_file():
+    """Nothing outside its file names a family, and every file of the folder that has one is found."""
+    package = Path(ll.__file__).parent / "models"
+    files = {file.stem.removeprefix("_") for file in (package / "families").glob("_*.py")}
+    assert set(FAMILIES) == files - {"_init__", "rope"}
+    assert {family.model_type for family in FAMILIES.values()} == set(FAMILIES)
+    for file in package.glob("*.py"):
+        code = re.sub(r'"""(.|\n)*?"""', "", file.read_text())
+        assert not re.search(r"\b(bert|gpt2|llama|vit)\b", code), file

@@ -137,8 +137,8 @@ def torch_network(name, genuine, config):
     decoder = [ll.Residual(attention(mask="causal")), ll.LayerNorm(), ll.Residual(attention(context=0)), *post[1:]]
     return ll.Network(
         fixed(genuine["src"], genuine["tgt"]),
-        ll.Only(0, ll.Repeat(2, *post), ll.LayerNorm()),
-        ll.Only(1, ll.Repeat(2, *decoder), ll.LayerNorm()),
+        ll.OnSequence(0, ll.Repeat(2, *post), ll.LayerNorm()),
+        ll.OnSequence(1, ll.Repeat(2, *decoder), ll.LayerNorm()),
         width=n,
     )
 

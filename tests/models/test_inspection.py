@@ -12,9 +12,16 @@ import numpy as np
 import pytest
 
 import limitlaw as ll
-from limitlaw.models import from_config, genuine, observations
-from limitlaw.models._inspection import _z, compared, require_genuine, short
-from limitlaw.models._presets import PRESETS
+from limitlaw.models import (
+    PRESETS,
+    compare_trajectories,
+    from_config,
+    genuine,
+    observations,
+    require_genuine,
+    value_and_error,
+)
+from limitlaw.models._genuine import _z_scores
 from limitlaw.networks import Trajectory
 
 STORED = json.loads(Path(__file__).with_name("configs.json").read_text())
@@ -166,12 +173,12 @@ class TestMeasured:
         assert found["cosine"][0] == pytest.approx(pairs.mean(axis=1))
 
     def test_short_numbers(self):
-        assert short(0.0009, 2e-4) == ("0.0009", "2e-4")
-        assert short(7.99e-4, 2.2e-6) == ("7.99e-4", "2e-6")
-        assert short(1234567.0, 1e4) == ("1.23e6", "1e4")
-        assert short(3.14159, 0.0096) == ("3.14", "0.01")
-        assert short(2e-13, 1e-14) == ("0", "")
-        assert short(np.nan, np.nan) == ("", "")
+        assert value_and_error(0.0009, 2e-4) == ("0.0009", "2e-4")
+        assert value_and_error(7.99e-4, 2.2e-6) == ("7.99e-4", "2e-6")
+        assert value_and_error(1234567.0, 1e4) == ("1.23e6", "1e4")
+        assert value_and_error(3.14159, 0.0096) == ("3.14", "0.01")
+        assert value_and_error(2e-13, 1e-14) == ("0", "")
+        assert value_and_error(np.nan, np.nan) == ("", "")
 
 
 def normals(rng, samples, shift=0.0):
@@ -185,25 +192,25 @@ class TestCompared:
         rng = np.random.default_rng(0)
         many, few = rng.standard_normal((300, 4000)), rng.standard_normal((4, 4000))
         errors = [x.std(axis=0, ddof=1) / np.sqrt(len(x)) for x in (many, few)]
-        z = _z(many.mean(axis=0), errors[0], few.mean(axis=0), errors[1], 300, 4)
+        z = _z_scores(many.mean(axis=0), errors[0], few.mean(axis=0), errors[1], 300, 4)
         for level, bound in ((0.05, 1.96), (0.01, 2.576)):
             assert np.mean(np.abs(z) > bound) == pytest.approx(level, abs=4 * np.sqrt(level / 4000))
 
     def test_equal_laws_agree_and_others_do_not(self):
         rng = np.random.default_rng(1)
-        agreement = compared(normals(rng, 300), normals(rng, 30))
+        agreement = compare_trajectories(normals(rng, 300), normals(rng, 30))
         assert agreement.count == 4  # variance and cosine at two places
         assert agreement.p > 0.01
-        agreement = compared(normals(rng, 300), normals(rng, 30, shift=0.3))
+        agreement = compare_trajectories(normals(rng, 300), normals(rng, 30, shift=0.3))
         assert agreement.largest[0] == "variance"
         assert agreement.p < 1e-6
 
     def test_numbers_without_spread(self):
         first, second = (normals(np.random.default_rng(seed), 20) for seed in (2, 3))
         unit = np.broadcast_to(np.eye(3), (20, 2, 3, 3))
-        same = compared(replace(first, gram=unit), replace(second, gram=unit * (1 + 1e-7)))
+        same = compare_trajectories(replace(first, gram=unit), replace(second, gram=unit * (1 + 1e-7)))
         assert (same.count, same.p) == (0, 1.0)
-        other = compared(replace(first, gram=unit), replace(second, gram=unit * 1.01))
+        other = compare_trajectories(replace(first, gram=unit), replace(second, gram=unit * 1.01))
         assert np.isinf(other.z["variance"]).all()
         assert other.p == 0.0
 
@@ -217,9 +224,7 @@ def test_presets_are_the_defaults_of_transformers():
 class TestGenuine:
     def test_without_torch(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "torch", None)
-        with pytest.raises(
-            ValueError, match=r"need torch, which is not installed; run pip install \"limitlaw\[torch\]\""
-        ):
+        with pytest.raises(ValueError, match=r"torch is not installed. Run pip install '\.\[torch\]' in a checkout"):
             require_genuine(PRESETS["gpt2"].config)
 
     @pytest.mark.full
@@ -236,18 +241,18 @@ class TestGenuine:
         models = genuine(config, tokens, 400, **size, seed=5)
         t = net.trajectory(4096)
         assert models.width == net.width == 48
-        assert all((a == b).all() for a, b in zip(models.keys_in_sight, t.keys_in_sight, strict=True))
-        agreement = compared(t, models)
+        assert all((a == b).all() for a, b in zip(models.visible_keys, t.visible_keys, strict=True))
+        agreement = compare_trajectories(t, models)
         assert agreement.count == (7 if name == "bert" else 11)
         assert agreement.p > 1e-3, agreement.z
         other = from_config(config | {"initializer_range": 0.22}, tokens, **size)
-        assert compared(other.trajectory(4096), models).p < 1e-6
+        assert compare_trajectories(other.trajectory(4096), models).p < 1e-6
 
     @pytest.mark.full
     def test_too_large_a_model_is_refused(self):
         pytest.importorskip("torch")
         pytest.importorskip("transformers")
-        with pytest.raises(ValueError, match=r"one genuine model take 24.6 GiB, more than the 4 allowed"):
+        with pytest.raises(ValueError, match=r"one genuine model take 24.6 GiB, more than the 4 GiB allowed"):
             require_genuine(PRESETS["llama"].config)
         require_genuine(PRESETS["llama"].config, 256, 2)
 

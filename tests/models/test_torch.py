@@ -32,7 +32,8 @@ def attention_stds(layer):
 
 def structure(layer):
     name = type(layer).__name__
-    return (name, *map(structure, layer.inner)) if layer.inner else name
+    layers = getattr(layer, "layers", ())
+    return (name, *map(structure, layers)) if layers else name
 
 
 class TestScales:
@@ -51,7 +52,7 @@ class TestScales:
         module = nn.MultiheadAttention(64, 4, kdim=192, vdim=192)
         context = np.random.default_rng(1).standard_normal((5, 192))
         net = from_torch(module, (X, context))
-        assert structure(net.layers[0]) == ("Only", "Attention")
+        assert structure(net.layers[0]) == ("OnSequence", "Attention")
         (attention,) = parts(net, ll.Attention)
         assert attention_stds(attention) == pytest.approx([1, 1.5**0.5, 1.5**0.5, 3**-0.5])
         assert attention.key_std == scale(module.k_proj_weight, 192)
@@ -135,7 +136,7 @@ class TestStructure:
         assert [type(layer) for layer in encoder.layers] == [ll.Repeat, ll.LayerNorm]
         assert [type(layer) for layer in decoder.layers] == [ll.Repeat]
         assert (encoder.layers[0].count, decoder.layers[0].count) == (2, 3)
-        assert structure(readout) == ("Readout", ("Only", "LayerNorm"))
+        assert structure(readout) == ("Readout", ("OnSequence", "LayerNorm"))
         assert [(a.mask, a.context) for a in parts(net, ll.Attention)] == [(None, None), ("causal", None), (None, 0)]
         block = [structure(layer) for layer in decoder.layers[0].layers]
         if norm_first:
@@ -192,28 +193,44 @@ LAYER = functools.partial(nn.TransformerEncoderLayer, 64, 4)
     "make, inputs, options, match",
     [
         (lambda: nn.Linear(4, 4), X, {}, r"module=Linear.*nn.MultiheadAttention, .*nn.Transformer"),
-        (lambda: nn.TransformerDecoderLayer(64, 4), X, {}, r"is not supported"),
-        (lambda: LAYER(activation=nn.Softplus()), X, {}, r"activation=Softplus.*use relu, gelu"),
+        (
+            lambda: nn.TransformerDecoderLayer(64, 4),
+            X,
+            {},
+            r"module \(of type TransformerDecoderLayer\) is not supported",
+        ),
+        (lambda: LAYER(activation=nn.Softplus()), X, {}, r"activation=Softplus.*Use relu, gelu"),
         (lambda: nn.MultiheadAttention(64, 4, add_bias_kv=True), X, {}, r"add_bias_kv=True.*add_bias_kv=False"),
         (lambda: nn.MultiheadAttention(64, 4, add_zero_attn=True), X, {}, r"add_zero_attn=True"),
-        (lambda: nn.MultiheadAttention(64, 4, kdim=32), X, {}, r"kdim=32, vdim=64: .*inputs=\(query, context\)"),
-        (lambda: nn.MultiheadAttention(64, 4, kdim=32), (X, X[:, :32]), {}, r"kdim=32, vdim=64: .*kdim == vdim"),
+        (
+            lambda: nn.MultiheadAttention(64, 4, kdim=32),
+            X,
+            {},
+            r"kdim=32 and vdim=64 are not supported.*inputs=\(query, context\)",
+        ),
+        (lambda: nn.MultiheadAttention(64, 4, kdim=32), (X, X[:, :32]), {}, r"kdim=32 and vdim=64 .*kdim == vdim"),
         (lambda: nn.MultiheadAttention(64, 4), (X, X[:, :32]), {}, r"the context has shape \(3, 32\)"),
-        (lambda: nn.MultiheadAttention(64, 4), (X, X), {"mask": "causal"}, r"mask='causal' with a pair"),
+        (
+            lambda: nn.MultiheadAttention(64, 4),
+            (X, X),
+            {"mask": "causal"},
+            r"mask='causal' is not supported with a pair",
+        ),
         (lambda: nn.TransformerEncoder(LAYER(), 1, nn.GroupNorm(4, 64)), X, {}, r"norm=GroupNorm.*nn.LayerNorm"),
         (lambda: nn.TransformerEncoder(nn.Linear(64, 64), 1), X, {}, r"must be an nn.TransformerEncoder of one"),
         (lambda: nn.TransformerEncoder(LAYER(), 0), X, {}, r"must be an nn.TransformerEncoder of one"),
         (lambda: nn.Transformer(64, 4, custom_encoder=nn.Identity()), PAIR, {}, r"must be an nn.TransformerEncoder of"),
-        (lambda: nn.Transformer(64, 4, 1, 1), X, {}, r"inputs: nn.Transformer reads two sequences"),
-        (lambda: nn.Transformer(64, 4, 1, 1), ll.GaussianInputs(np.eye(3)), {}, r"reads two sequences"),
+        (lambda: nn.Transformer(64, 4, 1, 1), X, {}, r"inputs must be two sequences for nn.Transformer"),
+        (lambda: nn.Transformer(64, 4, 1, 1), ll.GaussianInputs(np.eye(3)), {}, r"must be two sequences"),
         (lambda: nn.Transformer(64, 4, 1, 1), PAIR, {"mask": np.eye(3) > 0}, r"must be None or 'causal'"),
-        (LAYER, X[:, :32], {}, r"inputs has shape \(3, 32\): it must be \(tokens, 64\)"),
+        (LAYER, X[:, :32], {}, r"inputs has shape \(3, 32\), but must be \(tokens, 64\)"),
         (LAYER, X[0], {}, r"inputs has shape \(64,\)"),
-        (LAYER, "x", {}, r"inputs='x': must be an array"),
+        (LAYER, "x", {}, r"inputs='x' must be an array"),
         (LAYER, X * np.nan, {}, r"inputs\[0, 0\] is nan"),
         (LAYER, X, {"mask": "anti"}, r"mask='anti'"),
     ],
 )
 def test_refusals(make, inputs, options, match):
-    with pytest.raises((TypeError, ValueError), match=match):
+    with pytest.raises((TypeError, ValueError), match=match) as refused:
         from_torch(make(), inputs, **options)
+    assert "\n" not in str(refused.value)

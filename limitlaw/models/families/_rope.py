@@ -6,57 +6,78 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments
-from ._family import Settings, nearest
+from ... import _checks
+from ..._checks import ArgumentError, ArgumentTypeError
+from .._family import Settings, did_you_mean
 
 _BASE = 10_000.0
 _Rotations = tuple[float | np.ndarray, float]
 
 
 def rotations(settings: Settings, head_dim: int) -> _Rotations:
-    """The base or the frequencies of the rotations, and a factor of queries and keys.
+    """The rotations that a configuration describes.
 
-    `rope_parameters` is the key of transformers 5, `rope_scaling` with `rope_theta` beside it that of transformers 4.
+    Args:
+        settings: The configuration. `rope_parameters` is the key of transformers 5, `rope_scaling` with `rope_theta`
+            beside it that of transformers 4.
+        head_dim: The dimension of a head.
+
+    Returns:
+        The base or the frequencies of the rotations, and a factor of queries and keys.
+
+    Raises:
+        ArgumentError: If the kind of rotations is not supported, or a number of it is missing, unknown or out of range.
     """
+    for name in ("rope_scaling", "rope_parameters"):
+        if settings[name] is not None and not isinstance(settings[name], Mapping):
+            raise ArgumentTypeError(name, f"{name}={settings[name]!r} must be a dict of numbers with a 'rope_type'.")
     key = "rope_scaling" if settings["rope_scaling"] else "rope_parameters"
     given = settings[key] or {}
-    if not isinstance(given, Mapping) or any(isinstance(value, Mapping) for value in given.values()):
-        raise TypeError(f"{key}={given!r}: must be a dict of numbers with a 'rope_type', one for all layers.")
+    if any(isinstance(value, Mapping) for value in given.values()):
+        raise ArgumentTypeError(
+            key, f"{key}={given!r} must be a dict of numbers with a 'rope_type', one for all layers."
+        )
     scaling = {name: value for name, value in given.items() if value is not None}
     kind = scaling.pop("rope_type", scaling.pop("type", "default"))
     scaling.pop("type", None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(f"{key}: rope_type={kind!r} is not supported; use one of {', '.join(map(repr, _KINDS))}.")
+        raise ArgumentError(
+            key, f"{key}: rope_type={kind!r} is not supported. Supported: {', '.join(map(repr, _KINDS))}."
+        )
     needed, optional, rule = _KINDS[kind]
     given_base = settings["rope_theta"]
     base = scaling.pop("rope_theta", _BASE if given_base is None else given_base)
-    if not _arguments.non_negative("rope_theta", base) > 1:
-        raise ValueError(f"rope_theta={base!r}: the base of the frequencies must be above 1, such as 10000.")
+    if not _checks.non_negative("rope_theta", base) > 1:
+        raise ArgumentError(
+            "rope_theta",
+            f"rope_theta={base!r} must be above 1, since it is the base of the frequencies (usually 10000).",
+        )
     if scaling.pop("partial_rotary_factor", 1.0) != 1.0:
-        raise ValueError(
-            f"{key}: partial_rotary_factor={given['partial_rotary_factor']!r} is not supported; leave it out."
+        raise ArgumentError(
+            key, f"{key}: partial_rotary_factor={given['partial_rotary_factor']!r} is not supported. Leave it out."
         )
     if kind in ("llama3", "yarn"):
         scaling.setdefault("original_max_position_embeddings", settings.whole("max_position_embeddings"))
     for name in needed:
         if name not in scaling:
-            raise ValueError(f"{key}: {name} is missing; rope_type={kind!r} needs it.")
+            raise ArgumentError(key, f"{key}: {name} is missing. rope_type={kind!r} needs it.")
     for name in scaling:
         if name not in needed + optional:
-            raise ValueError(
-                f"{key}: {name}={scaling[name]!r} is unknown for rope_type={kind!r}{nearest(name, needed + optional)}; remove it."
+            near = did_you_mean(name, needed + optional)
+            raise ArgumentError(
+                key, f"{key}: {name}={scaling[name]!r} is not a key of rope_type={kind!r}.{near} Remove it."
             )
     numbers = {name: _positive(name, value) for name, value in scaling.items() if name != "truncate"}
     flags = {name: value for name, value in scaling.items() if name == "truncate"}
-    if not all(isinstance(value, bool) for value in flags.values()):
-        raise TypeError(f"{key}: truncate={flags['truncate']!r} must be True or False.")
+    for name, value in flags.items():
+        _checks.boolean(name, value)
     return rule(float(base), head_dim, **numbers, **flags)
 
 
 def _positive(name: str, value: Any) -> float:
-    number = _arguments.non_negative(name, value)
+    number = _checks.non_negative(name, value)
     if number == 0:
-        raise ValueError(f"{name}={value!r}: must be positive.")
+        raise ArgumentError(name, f"{name}={value!r} must be positive.")
     return number
 
 
@@ -84,8 +105,9 @@ def _llama3(
 ) -> _Rotations:
     """Slower if they turn less than `low_freq_factor` times in the trained length, a blend up to `high_freq_factor`."""
     if high_freq_factor <= low_freq_factor:
-        raise ValueError(
-            f"high_freq_factor={high_freq_factor:g}: must be above low_freq_factor={low_freq_factor:g}; raise it."
+        raise ArgumentError(
+            "high_freq_factor",
+            f"high_freq_factor={high_freq_factor:g} must be above low_freq_factor={low_freq_factor:g}.",
         )
     frequencies = _frequencies(base, head_dim)
     turns = original_max_position_embeddings * frequencies / (2 * pi)

@@ -2,8 +2,12 @@
 
 from typing import Any
 
-from ..networks import Embedding, LayerNorm, Network, Repeat, Residual
-from ._family import Family, Settings, feed_forward, keys, self_attention, sequences
+from ...networks import Embedding, LayerNorm, Network, Repeat, Residual
+from .._family import Family, Ignored, Preset, Settings
+from .._tokens import TokenIds
+from .._weights import feed_forward, self_attention
+
+_TOKENS = TokenIds(longest="max_position_embeddings")
 
 
 def _build(settings: Settings, tokens: Any) -> Network:
@@ -13,8 +17,8 @@ def _build(settings: Settings, tokens: Any) -> Network:
     std = settings.weight_std()
     norm = LayerNorm(settings.number("layer_norm_eps"))
     mask = "causal" if settings.flag("is_decoder") else None
-    longest, vocabulary = settings.whole("max_position_embeddings"), settings.whole("vocab_size")
-    ids = sequences(tokens, vocabulary, longest, "max_position_embeddings")
+    vocabulary = settings.whole("vocab_size")
+    ids = _TOKENS.read(settings, tokens)
     return Network(
         Embedding(
             ids,
@@ -24,7 +28,7 @@ def _build(settings: Settings, tokens: Any) -> Network:
             types=[[0] * len(row) for row in ids],
             type_std=std,
             vocabulary=vocabulary,
-            max_positions=longest,
+            max_positions=settings.whole("max_position_embeddings"),
             padding=settings.padding(vocabulary),
             norm=norm,
         ),
@@ -39,7 +43,8 @@ def _build(settings: Settings, tokens: Any) -> Network:
     )
 
 
-BERT = Family(
+FAMILY = Family(
+    model_type="bert",
     used={
         "hidden_act": "gelu",
         "hidden_size": 768,
@@ -56,10 +61,15 @@ BERT = Family(
     width="hidden_size",
     depth="num_hidden_layers",
     proportional=("intermediate_size",),
+    tokens=_TOKENS,
     build=_build,
+    transformers_class="BertModel",
+    transformers_options={"add_pooling_layer": False},
+    presets={"bert": Preset("BERT base")},
     fixed={"position_embedding_type": ("absolute", None)},
-    irrelevant=keys("""
-        attention_probs_dropout_prob directionality hidden_dropout_prob pooler_fc_size pooler_num_attention_heads
-        pooler_num_fc_layers pooler_size_per_head pooler_type type_vocab_size
-    """),
+    ignored=Ignored.of(
+        counts="pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head type_vocab_size",
+        rates="attention_probs_dropout_prob hidden_dropout_prob",
+        others="directionality pooler_type",
+    ),
 )

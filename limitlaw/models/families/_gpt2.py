@@ -3,8 +3,12 @@
 from math import sqrt
 from typing import Any
 
-from ..networks import Embedding, LayerNorm, Network, Readout, Repeat, Residual
-from ._family import Family, Settings, feed_forward, keys, self_attention, sequences
+from ...networks import Embedding, LayerNorm, Network, Readout, Repeat, Residual
+from .._family import Family, Ignored, Preset, Settings
+from .._tokens import TokenIds
+from .._weights import feed_forward, self_attention
+
+_TOKENS = TokenIds(longest="n_positions")
 
 
 def _build(settings: Settings, tokens: Any) -> Network:
@@ -24,15 +28,14 @@ def _build(settings: Settings, tokens: Any) -> Network:
         mlp = feed_forward(settings.activation("activation_function"), width, hidden, std, out_std)
         return Residual(norm, attention), Residual(norm, mlp)
 
-    longest, vocabulary = settings.whole("n_positions"), settings.whole("vocab_size")
     return Network(
         Embedding(
-            sequences(tokens, vocabulary, longest, "n_positions"),
+            _TOKENS.read(settings, tokens),
             std=std,
             positions="learned",
             position_std=std,
-            vocabulary=vocabulary,
-            max_positions=longest,
+            vocabulary=settings.whole("vocab_size"),
+            max_positions=settings.whole("n_positions"),
         ),
         *([Repeat(1, *block(layer)) for layer in range(layers)] if by_layer else [Repeat(layers, *block(0))]),
         Readout(norm),
@@ -40,7 +43,8 @@ def _build(settings: Settings, tokens: Any) -> Network:
     )
 
 
-GPT2 = Family(
+FAMILY = Family(
+    model_type="gpt2",
     used={
         "activation_function": "gelu_new",
         "initializer_range": 0.02,
@@ -57,11 +61,17 @@ GPT2 = Family(
     width="n_embd",
     depth="n_layer",
     proportional=("n_inner",),
+    tokens=_TOKENS,
     build=_build,
-    irrelevant=keys("""
-        attn_pdrop embd_pdrop is_decoder n_ctx pad_token_id predict_special_tokens reorder_and_upcast_attn resid_pdrop
-        summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj
-    """),
+    transformers_class="GPT2Model",
+    presets={"gpt2": Preset("GPT-2 small")},
+    ignored=Ignored.of(
+        flags="is_decoder predict_special_tokens reorder_and_upcast_attn summary_proj_to_labels summary_use_proj",
+        ids="pad_token_id",
+        counts="n_ctx",
+        rates="attn_pdrop embd_pdrop resid_pdrop summary_first_dropout",
+        others="summary_activation summary_type",
+    ),
     aliases={
         "hidden_size": "n_embd",
         "max_position_embeddings": "n_positions",

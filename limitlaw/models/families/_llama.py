@@ -3,9 +3,13 @@
 from math import sqrt
 from typing import Any
 
-from ..networks import MLP, Attention, Embedding, Network, Readout, Repeat, Residual, RMSNorm
-from ._family import Family, Settings, keys, sequences
+from ..._checks import ArgumentError
+from ...networks import MLP, Attention, Embedding, Network, Readout, Repeat, Residual, RMSNorm
+from .._family import Family, Ignored, Preset, Settings
+from .._tokens import TokenIds
 from ._rope import rotations
+
+_TOKENS = TokenIds(longest="max_position_embeddings")
 
 
 def _build(settings: Settings, tokens: Any) -> Network:
@@ -15,7 +19,7 @@ def _build(settings: Settings, tokens: Any) -> Network:
     std = settings.weight_std()
     scale = std * sqrt(width)
     norm = RMSNorm(settings.number("rms_norm_eps"))
-    longest, vocabulary = settings.whole("max_position_embeddings"), settings.whole("vocab_size")
+    vocabulary = settings.whole("vocab_size")
     rope, stretch = rotations(settings, head_dim)
     attention = Attention(
         heads,
@@ -38,10 +42,10 @@ def _build(settings: Settings, tokens: Any) -> Network:
     )
     return Network(
         Embedding(
-            sequences(tokens, vocabulary, longest, "max_position_embeddings"),
+            _TOKENS.read(settings, tokens),
             std=std,
             vocabulary=vocabulary,
-            max_positions=longest,
+            max_positions=settings.whole("max_position_embeddings"),
             padding=settings.padding(vocabulary),
         ),
         Repeat(settings.whole("num_hidden_layers"), Residual(norm, attention), Residual(norm, mlp)),
@@ -51,26 +55,29 @@ def _build(settings: Settings, tokens: Any) -> Network:
 
 
 def _heads(settings: Settings) -> tuple[int, int, int]:
-    """How many heads, of which dimension, in how many groups with keys and values of their own."""
+    """The number of heads, their dimension, and the number of heads of keys and values, which groups of heads share."""
     if settings["head_dim"] is None:
         heads = settings.heads("num_attention_heads", "hidden_size")
         head_dim = settings.whole("hidden_size") // heads
     else:
         heads, head_dim = settings.whole("num_attention_heads"), settings.whole("head_dim")
     if head_dim % 2:
-        raise ValueError(
-            f"num_attention_heads={heads}: heads of dimension {head_dim} cannot be rotated in pairs of coordinates; "
-            f"use an even head_dim, or a hidden_size that makes it even."
+        raise ArgumentError(
+            "num_attention_heads",
+            f"num_attention_heads={heads} gives heads of dimension {head_dim}, whose coordinates cannot be rotated in "
+            f"pairs. Use an even head_dim, or a hidden_size that makes it even.",
         )
     groups = heads if settings["num_key_value_heads"] is None else settings.whole("num_key_value_heads")
     if heads % groups:
-        raise ValueError(
-            f"num_key_value_heads={groups}: num_attention_heads={heads} cannot be dealt out to that many; use a divisor."
+        raise ArgumentError(
+            "num_key_value_heads",
+            f"num_key_value_heads={groups} does not divide num_attention_heads={heads}. Use a divisor of {heads}.",
         )
     return heads, head_dim, groups
 
 
-LLAMA = Family(
+FAMILY = Family(
+    model_type="llama",
     used={
         "head_dim": None,
         "hidden_act": "silu",
@@ -91,7 +98,14 @@ LLAMA = Family(
     width="hidden_size",
     depth="num_hidden_layers",
     proportional=("intermediate_size", "head_dim"),
+    tokens=_TOKENS,
     build=_build,
+    transformers_class="LlamaModel",
+    presets={"llama": Preset("Llama 7B")},
     fixed={"partial_rotary_factor": (None, 1.0)},
-    irrelevant=keys("attention_bias attention_dropout is_decoder max_sequence_length mlp_bias pretraining_tp"),
+    ignored=Ignored.of(
+        flags="attention_bias is_decoder mlp_bias",
+        counts="max_sequence_length pretraining_tp",
+        rates="attention_dropout",
+    ),
 )
