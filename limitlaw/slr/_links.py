@@ -1,38 +1,55 @@
-"""Link functions, through what Gaussians make of them: means, squares, products, and how these change with the Gaussians."""
+"""Link functions as Gaussian averages: means, squares, products, and their derivatives in the Gaussians."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pydoc import locate
 from typing import Any
 
 import jax
 import numpy as np
 from scipy.special import erf, ndtr, owens_t
 
-_LEAST_VARIANCE = 1e-30  # below it a Gaussian is a point, and a jump is felt on one side only
+from .._checks import ArgumentError, ArgumentTypeError, suggestion
+
+_LEAST_VARIANCE = 1e-30  # below it a Gaussian is a point, on one side of any jump
 _LEAST_SINE = 1e-8  # no correlation between it and 1 can be written in float64
 _LEAST_SMOOTH = 1e-6  # variance, and one minus the size of a correlation, below which scores lose their digits
 _ROOT_TWO_PI = np.sqrt(2 * np.pi)
-_TRIED = np.linspace(-30.0, 30.0, 241)
-_CENTRES = np.linspace(-3.0, 3.0, 13)
-_NODES = (48, 96, 160)
-_AGREEMENT = 1e-5
+_TRIED = np.linspace(-30.0, 30.0, 241)  # where a function is tried, beyond the outermost node of the largest rule
+_CENTRES = np.linspace(-3.0, 3.0, 13)  # means of the Gaussians whose averages are tried
+_NODES = (48, 96, 160)  # of Gauss-Hermite rules; an average over two Gaussians has 160^2 points at most
+_AGREEMENT = 1e-5  # of two rules: a kink leaves 2e-3 at 160 nodes, tanh 1e-15
 
 Moments = tuple[np.ndarray, np.ndarray, np.ndarray]
 """An expectation of one Gaussian, and its derivatives in the mean and in the variance."""
 Products = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""An expectation of two Gaussians, and its derivatives in mean and variance of the first, of the second, and in their covariance."""
+"""An expectation of two Gaussians; its derivatives in mean and variance of either, and in their covariance."""
 
 
 class Link(abc.ABC):
     """A link `sigma`: the label is `sigma(x_1 . v_*)`, a token's value `sigma(x . v)`.
 
-    The exact risk needs `E sigma(A)`, `E sigma(A)^2` and `E sigma(A) sigma(B)` for Gaussian `A` and `B`, with derivatives in their
-    means, variances and covariance: a subclass with closed forms is exact. `parity` is 1 for even links, -1 for odd ones, 0 else.
+    The exact risk needs `E sigma(A)`, `E sigma(A)^2` and `E sigma(A) sigma(B)` for Gaussian `A` and `B`, with
+    derivatives in their means, variances and covariance. A subclass with closed forms is exact. Links are values: they
+    compare and hash, which a subclass with parameters gets by being a frozen dataclass.
+
+    Attributes:
+        name: What problems and tables call the link.
+        parity: 1 for even links, -1 for odd ones, 0 for others.
+        bends: Whether it has a kink or a jump, which a grid may miss where a Gaussian is narrow.
+
+    Example:
+        >>> import numpy as np
+        >>> from limitlaw import slr
+        >>> link = slr.LINKS["quadratic"]
+        >>> link(np.array([1.0, 2.0])), link.parity
+        (array([1., 4.]), 1)
     """
 
     name: str = "link"
     parity: int = 0
-    bends: bool = False  # has a kink or a jump, which a grid may miss where a Gaussian is narrow
+    bends: bool = False
 
     @abc.abstractmethod
     def __call__(self, t: Any) -> Any:
@@ -55,7 +72,7 @@ class Link(abc.ABC):
         """`E sigma(A) sigma(B)`, `c` the covariance of `A` and `B`."""
 
     def gap(self, *pair: np.ndarray, both: Products | None = None) -> Products:
-        """`E (sigma(A) - sigma(B))^2` of what `product` takes; `both` is `product` of the same, if that is at hand."""
+        """`E (sigma(A) - sigma(B))^2` for the arguments of `product`, whose result is `both` if it is known."""
         first, second, both = self.square(*pair[:2]), self.square(*pair[2:4]), both or self.product(*pair)
         return (
             np.maximum(first[0] - 2 * both[0] + second[0], 0.0),
@@ -67,10 +84,16 @@ class Link(abc.ABC):
         )
 
     def kernel(self, gamma: float, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The dual kernel `E sigma(gamma G_1) sigma(gamma G_2)` at correlation `nu`, and its derivative in `nu`.
+        """The dual kernel `E sigma(gamma G_1) sigma(gamma G_2)` of standard normals at correlation `nu`.
 
-        !!! Example
+        Args:
+            gamma: Their standard deviation.
+            nu: Their correlations.
 
+        Returns:
+            The kernel, and its derivative in `nu`.
+
+        Example:
             >>> import numpy as np
             >>> from limitlaw import slr
             >>> slr.LINKS["quadratic"].kernel(1.0, np.array([0.0, 0.5, 1.0]))  # 1 + 2 nu^2
@@ -84,6 +107,7 @@ class Link(abc.ABC):
         return self.name
 
 
+@dataclass(frozen=True, repr=False)
 class Linear(Link):
     """`sigma(t) = t`."""
 
@@ -106,11 +130,12 @@ class Linear(Link):
         return m1 * m2 + c, m2 + zero, zero, m1 + zero, zero, 1 + zero
 
     def gap(self, *pair: np.ndarray, both: Products | None = None) -> Products:
-        """As for any link, without the difference of squares."""
+        """As for any link, but not as a difference of squares."""
         m1, v1, m2, v2, c = pair
         return (m1 - m2) ** 2 + (v1 + v2 - 2 * c), *super().gap(*pair, both=both)[1:]
 
 
+@dataclass(frozen=True, repr=False)
 class Quadratic(Link):
     """`sigma(t) = t^2`."""
 
@@ -148,6 +173,7 @@ class Quadratic(Link):
         return value, *super().gap(*pair, both=both)[1:]
 
 
+@dataclass(frozen=True, repr=False)
 class ReLU(Link):
     """`sigma(t) = max(t, 0)`."""
 
@@ -186,6 +212,7 @@ class ReLU(Link):
         )
 
 
+@dataclass(frozen=True, repr=False)
 class Sign(Link):
     """`sigma(t) = sign(t)`."""
 
@@ -221,10 +248,10 @@ class Sign(Link):
 
 
 class Smooth(Link):
-    """Any smooth function, by Gauss-Hermite quadrature with as many nodes as it takes; derivatives are moments with the scores of the Gaussians.
+    """Any smooth function, by Gauss-Hermite quadrature; derivatives are moments with the scores of the Gaussians.
 
-    A kink or a jump spoils the quadrature and is refused: write a `Link` with closed forms for those. Derivatives within 1e-6 of the bounds of the
-    overlaps are those of Gaussians a little wider than they are.
+    A kink or a jump spoils the quadrature and is refused; write a `Link` with closed forms for those. Derivatives
+    within 1e-6 of the bounds of the overlaps are those of slightly wider Gaussians.
     """
 
     def __init__(self, function: Callable[[Any], Any], name: str) -> None:
@@ -244,9 +271,23 @@ class Smooth(Link):
             change = np.max(np.abs(coarse - fine) / (1 + np.abs(fine)))
             if change < _AGREEMENT:
                 return x, w
-        raise ValueError(
-            f"link={self.name}: its Gaussian averages still change by {change:.1g} with {_NODES[-1]} nodes, as those of a kink or a jump do; use link='relu' or "
-            f"'sign', or write a slr.Link with closed forms."
+        raise ArgumentError(
+            "link",
+            f"link={self.name} has Gaussian averages that change by {change:.1g} beyond {_NODES[-1]} nodes. It seems "
+            f"to have a kink or a jump. Use link='relu' or 'sign', or write a slr.Link with closed forms.",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Smooth) and (self._function, self.name) == (other._function, other.name)
+
+    def __hash__(self) -> int:
+        return hash((self._function, self.name))
+
+    def __reduce__(self) -> tuple[Callable[..., Link], tuple[Any, str]]:
+        # pickle refuses what jax.jit returns, jnp.tanh for one, although it can be found by its name
+        path = f"{getattr(self._function, '__module__', '')}.{getattr(self._function, '__qualname__', '')}"
+        return (
+            (_located, (path, self.name)) if locate(path) is self._function else (Smooth, (self._function, self.name))
         )
 
     def _averages(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -317,36 +358,43 @@ class Smooth(Link):
         )
 
 
+def _located(path: str, name: str) -> Link:
+    function: Any = locate(path)
+    return Smooth(function, name)
+
+
 LINKS: dict[str, Link] = {link.name: link for link in (Linear(), Quadratic(), ReLU(), Sign())}
 
 
-def as_link(link: Any) -> Link:
-    """A link by name, itself, or of a smooth function, which is tried first."""
+def as_link(link: str | Link | Callable[[Any], Any]) -> Link:
+    """A link by its name, a link itself, or a smooth function as a link, once it has been tried."""
     if isinstance(link, Link):
+        if not isinstance(link, Hashable):  # tables and compiled programs are found by it
+            raise ArgumentTypeError("link", f"link={link} cannot be hashed. Make its class a frozen dataclass.")
         return link
     if isinstance(link, str):
         if link not in LINKS:
-            raise ValueError(
-                f"link={link!r}: there is no such link; use one of {', '.join(map(repr, LINKS))}, or a function."
-            )
+            raise ArgumentError("link", f"link={link!r} is not known. {suggestion(link, LINKS)} Or give a function.")
         return LINKS[link]
     if not callable(link):
-        raise TypeError(f"link={link!r}: must be a name, a function of an array, or a slr.Link.")
+        raise ArgumentTypeError("link", f"link={link!r} must be a name, a function of an array, or a slr.Link.")
     name = getattr(link, "__name__", "link")
     t = _TRIED
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(link(t), np.float64)
     except Exception as error:
-        raise ValueError(
-            f"link={name}: it failed on an array of numbers ({error}); write it with array functions."
+        raise ArgumentError(
+            "link", f"link={name} fails on an array of numbers ({error}). Write it with array functions."
         ) from error
     if values.shape != t.shape:
-        raise ValueError(f"link={name}: it made shape {values.shape} of shape {t.shape}; it must act entry by entry.")
+        raise ArgumentError(
+            "link", f"link={name} maps shape {t.shape} to shape {values.shape}. It must act entry by entry."
+        )
     if not np.isfinite(values).all():
         worst = t[~np.isfinite(values)][0]
-        raise ValueError(
-            f"link={name}: it is {values[~np.isfinite(values)][0]} at {worst:g}; it must be finite everywhere."
+        raise ArgumentError(
+            "link", f"link={name} is {values[~np.isfinite(values)][0]} at {worst:g}. It must be finite everywhere."
         )
     return Smooth(link, name)
 
@@ -378,7 +426,10 @@ def _given_zero(
 
 
 def _both_positive(h: np.ndarray, k: np.ndarray, r: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """`P(Z_1 < h, Z_2 < k)` at correlation `r`, `q = sqrt(1 - r^2)`, by Owen's function."""
+    """`P(Z_1 < h, Z_2 < k)` at correlation `r`, `q = sqrt(1 - r^2)`, by Owen's function.
+
+    `scipy.stats.multivariate_normal.cdf` takes one correlation at a time, and has 1e-8 of accuracy; this has 1e-15.
+    """
     h, k = (np.where(x == 0, 1e-300, x) for x in np.broadcast_arrays(h, k))
     with np.errstate(over="ignore"):
         first, second = owens_t(h, (k - r * h) / (h * q)), owens_t(k, (h - r * k) / (k * q))

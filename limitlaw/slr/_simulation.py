@@ -1,226 +1,179 @@
-"""The experiment itself: data of single-location regression, and projected gradient descent on it from many starts at once.
+"""Simulations: data of a problem, and gradient descent on them in the space itself."""
 
-Everything theory says about the five overlaps is an average over data; here are the data, `n` of them, and the descent of
-the paper on their empirical risk. Starts share the products with the data, which are all the cost: both directions of `S`
-starts are the `2S` columns of one product, and the gradient is a second product back.
+from __future__ import annotations
 
-Tokens come before samples, `(L, n, d)`: the sums of the softmax then run over a leading axis, and the samples fill vectors.
-"""
-
-import functools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
+from numpy.typing import ArrayLike
 
-from .._arguments import positive_integer
+from .._checks import ArgumentError, boolean, positive_integer, seed as checked_seed
+from ..numerics import seed_key
+from ._arguments import check_recorded, number_of_steps, positive
+from ._descent import Descent
+from ._empirical import check_schedule, descend, draw_data
+from ._links import Link, Sign
+from ._overlaps import vectors
+from ._start import as_start
 
-Link = Callable[[Array], Array]
-Samples = tuple[Array, Array]  # tokens before samples (l, n, d), and labels (n,)
+if TYPE_CHECKING:
+    from ._problem import Problem
 
-_BLOCK_NUMBERS = 2**21  # drawn at once
-_BLOCK_PROJECTIONS = 2**21  # numbers `x . u` and `x . v` alive at once while a risk is evaluated: 8 MiB
-_UNIT_TOLERANCE = 1e-4  # float32 rounds a norm to 1e-7; more is a vector that nobody normalised
-
-
-@dataclass(frozen=True)
-class Descent:
-    """What was recorded of each start: overlaps in the order mu, nu, eta, zeta, rho, and the risk against fresh noisy labels."""
-
-    steps: Int[np.ndarray, "records"]
-    overlaps: Float[np.ndarray, "starts records 5"]
-    test_risk: Float[np.ndarray, "starts records"]
-
-
-def draw_data(
-    key: PRNGKeyArray,
-    count: int,
-    *,
-    tokens: int,
-    signal: float,
-    gamma: float,
-    noise: float,
-    directions: tuple[Array | np.ndarray, Array | np.ndarray],
-    link: Link,
-) -> tuple[Float[Array, "n l d"], Float[Array, "n"]]:
-    """`count` samples `(X, y)`: one token, at a uniform place, is `N(signal u*, gamma^2 I)`, the others are `N(0, I)`, and
-    `y = link(x . v*) + noise xi` at that token. `directions` are `(u*, v*)`."""
-    u_star, v_star = (jnp.asarray(direction, jnp.float32) for direction in directions)
-    # in blocks of one size, so that one compilation serves every count and every link
-    size = max(_BLOCK_NUMBERS // (tokens * u_star.shape[0]), 1)
-    blocks = [
-        _draw(jax.random.fold_in(key, i), size, tokens, float(signal), float(gamma), u_star, v_star)
-        for i in range(-(-count // size))
-    ]
-    X, seen, xi = (jnp.concatenate(parts)[:count] for parts in zip(*blocks, strict=True))
-    return X, link(seen) + jnp.float32(noise) * xi
+_MOST_DATA = 2**31  # bytes of one data set
+_MOST_WORK = 1e15  # products of two numbers: two cores take days, and nobody means that
+_RECORDS = 25  # most steps between two records unless given, so that an interrupt is noticed soon
 
 
-@functools.partial(jax.jit, static_argnames=("count", "tokens"))
-def _draw(
-    key: PRNGKeyArray,
-    count: int,
-    tokens: int,
-    signal: Float[Array, ""] | float,
-    gamma: Float[Array, ""] | float,
-    u_star: Float[Array, "d"],
-    v_star: Float[Array, "d"],
-) -> tuple[Float[Array, "n l d"], Float[Array, "n"], Float[Array, "n"]]:
-    """Tokens, `x . v*` of the one with the signal, and standard normals for the noise of the labels."""
-    key_place, key_tokens, key_label = jax.random.split(key, 3)
-    place = jax.random.randint(key_place, (count,), 0, tokens)
-    normals = jax.random.normal(key_tokens, (count, tokens, u_star.shape[0]), jnp.float32)
-    informative = (jnp.arange(tokens) == place[:, None])[..., None]
-    X = jnp.where(informative, signal * u_star + gamma * normals, normals)
-    seen = jnp.take_along_axis(X, place[:, None, None], axis=1)[:, 0]
-    clean = jnp.matmul(seen, v_star, precision="highest")
-    return X, clean, jax.random.normal(key_label, (count,), jnp.float32)
+def sample(problem: Problem, count: int, *, seed: int = 0) -> tuple[Array, Array]:
+    """Draw labelled sequences.
+
+    Args:
+        problem: The problem, with a whole number of tokens.
+        count: The number of sequences.
+        seed: The seed of the draw.
+
+    Returns:
+        `X` of shape (count, L, d) and `y` of shape (count,), as float32 jax arrays. `u_*` and `v_*` are the first two
+        axes of the space.
+
+    Raises:
+        ArgumentError: If the data take more than 2 GiB, or the number of tokens is known by its logarithm only.
+
+    Example:
+        >>> from limitlaw import slr
+        >>> X, y = slr.sample(slr.Problem(dim=5, tokens=3), 1000, seed=1)
+        >>> X.shape, y.shape
+        ((1000, 3, 5), (1000,))
+    """
+    count = int(positive_integer("count", count))
+    tokens = _drawable_tokens(problem, "count", count)
+    return _draw(problem, tokens, seed_key(checked_seed(seed)), count)
 
 
 def simulate(
-    X: Float[Array, "n l d"],
-    y: Float[Array, "n"],
-    X_test: Float[Array, "n_test l d"],
-    y_test: Float[Array, "n_test"],
-    starts: Array | np.ndarray,
+    problem: Problem,
+    samples: int = 1000,
+    steps: int = 2000,
+    step_size: float = 0.01,
+    seed: int = 0,
     *,
-    directions: tuple[Array | np.ndarray, Array | np.ndarray],
-    scale: float,
-    link: Link,
-    steps: int,
-    step_size: float,
-    every: int,
+    start: ArrayLike | None = None,
+    test_samples: int = 10_000,
+    every: int | None = None,
+    progress: bool = True,
 ) -> Descent:
-    """Riemannian gradient descent on `n^-1 sum (f - y)^2`, `f = sum_l softmax_l(scale x_l . u) link(x_l . v)`, from each
-    `(u, v)` in `starts`, of shape `(starts, 2, d)`.
+    """Gradient descent in `R^d` on the empirical risk of labelled sequences.
 
-    A step takes `u` and `v` at once: `w <- (w - step_size (I - w w^T) grad) / |...|`. Overlaps and risks are recorded at
-    steps `0, every, 2 every, ..., steps`; between records Python has the control, so that an interrupt is heard.
+    The risk is measured on fresh sequences, less `noise^2`. Several starts see the same data and run at once. The
+    directions `u, v` have the overlaps of the start; by symmetry nothing else about them matters.
+
+    Args:
+        problem: The problem, in at least 4 dimensions and with a link that jax differentiates.
+        samples: The number of sequences to learn from.
+        steps: The number of steps.
+        step_size: The length that multiplies the gradient.
+        seed: The seed of the data.
+        start: Overlaps `(5,)` or `(starts, 5)`; by default a uniform start with seed 0.
+        test_samples: The number of fresh sequences.
+        every: Which steps are recorded, a divisor of `steps`; by default the largest one up to 25.
+        progress: Whether to show a progress bar, on a terminal or in a notebook, after two seconds.
+
+    Returns:
+        The overlaps and risks.
+
+    Raises:
+        ArgumentError: If an argument is out of its range, or the data, the records or the work are too large.
+
+    Example:
+        >>> from limitlaw import slr
+        >>> problem = slr.Problem(dim=20, tokens=5)
+        >>> first = slr.start(problem, "informed", mu=0.5, nu=0.5)
+        >>> slr.simulate(problem, samples=200, steps=50, start=first, test_samples=500).risk.shape
+        (3,)
     """
+    if problem.dim < 4:
+        raise ArgumentError(
+            "dim", f"dim={problem.dim} is too small for u, v, u_* and v_* to move freely. Use dim=4 or more."
+        )
+    if isinstance(problem.link, Sign):
+        raise ArgumentError(
+            "link", "link='sign' has a slope of 0, so gradient descent on samples does not move v. Use slr.descent."
+        )
+    samples, test_samples = (
+        int(positive_integer(name, value)) for name, value in (("samples", samples), ("test_samples", test_samples))
+    )
+    steps, size, show = number_of_steps(steps), positive("step_size", step_size), boolean("progress", progress)
+    every = _largest_divisor(steps) if every is None else int(positive_integer("every", every))
     check_schedule(steps, every)
-    pairs = jnp.moveaxis(jnp.asarray(starts, jnp.float32), 1, 0)
-    _check_unit("starts", pairs)
-    u_star, v_star = (np.asarray(direction, np.float64) for direction in directions)
-    test = list(_blocks(X_test, y_test, len(starts)))
-    samples = _tokens_first(X), jnp.asarray(y, jnp.float32)
-    overlaps, test_risk = [], []
-    for step in range(0, steps + 1, every):
-        if step > 0:
-            pairs = _descend(pairs, *samples, every, float(step_size), float(scale), link)
-        overlaps.append(_overlaps(np.asarray(pairs, np.float64), u_star, v_star))
-        test_risk.append(_risk(pairs, test, float(scale), link))
+    tokens = _drawable_tokens(problem, "samples", samples)
+    _drawable_tokens(problem, "test_samples", test_samples)
+    first = as_start(problem, start)
+    starts = first.size // 5
+    check_recorded("every", every, steps // every + 1, starts, "Record fewer steps.")
+    # data times directions, and residuals times data, for each of two directions
+    work = 4.0 * steps * samples * tokens * problem.dim * starts
+    if work > _MOST_WORK:
+        raise ArgumentError(
+            "steps",
+            f"steps={steps} of {starts} starts on samples={samples} take {work:.1g} products, more than the limit of "
+            f"{_MOST_WORK:.0e}. Use fewer steps, samples or starts.",
+        )
+    _check_differentiable(problem.link)
+    keys = jax.random.split(seed_key(checked_seed(seed)))
+    (X, y), (X_test, y_test) = (
+        _draw(problem, tokens, key, count) for key, count in zip(keys, (samples, test_samples), strict=True)
+    )
+    run = descend(
+        X, y, X_test, y_test, vectors(first.reshape(-1, 5), problem.dim), directions=_directions(problem.dim),
+        scale=problem.scale, link=problem.link, steps=steps, step_size=size, every=every, progress=show,
+    )  # fmt: skip
+    overlaps, risk = np.asarray(run.overlaps, np.float64), np.asarray(run.test_risk, np.float64) - problem.noise**2
+    one = first.ndim == 1
     return Descent(
-        np.arange(0, steps + 1, every),
-        np.stack(overlaps, axis=1),
-        np.stack(test_risk, axis=1),
+        np.asarray(run.steps), overlaps[0] if one else overlaps, risk[0] if one else risk, "simulation", "step"
     )
 
 
-def check_schedule(steps: int, every: int) -> None:
-    """Records are as far apart as the last one is from its predecessor."""
-    positive_integer("every", every)
-    if steps < 0 or steps % every:
-        raise ValueError(f"steps={steps!r}: must be a multiple of every={every}, at least 0.")
+def _draw(problem: Problem, tokens: int, key: PRNGKeyArray, count: int) -> tuple[Array, Array]:
+    return draw_data(
+        key, count, tokens=tokens, signal=problem.signal, gamma=problem.gamma, noise=problem.noise,
+        directions=_directions(problem.dim), link=problem.link,
+    )  # fmt: skip
 
 
-def _check_unit(name: str, vectors: Float[Array, "*rows d"]) -> None:
-    norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=-1)
-    if not np.all(np.abs(norms - 1) < _UNIT_TOLERANCE):
-        raise ValueError(f"{name}: must be unit vectors, and has norms from {norms.min():.6g} to {norms.max():.6g}.")
+def _directions(dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """`u_*` and `v_*`."""
+    first, second = np.eye(2, dim)
+    return first, second
 
 
-def _tokens_first(X: Array) -> Float[Array, "l n d"]:
-    return jnp.moveaxis(jnp.asarray(X, jnp.float32), 1, 0)
+def _drawable_tokens(problem: Problem, name: str, count: int) -> int:
+    """The number of tokens, refused if data cannot be drawn."""
+    if problem.tokens is None:
+        raise ArgumentError(
+            "log_tokens",
+            f"log_tokens={problem.log_tokens:.6g} is not enough to draw data. Give a whole number of tokens.",
+        )
+    if 4.0 * count * problem.tokens * problem.dim > _MOST_DATA:
+        raise ArgumentError(
+            name,
+            f"{name}={count} with tokens={problem.tokens} at dim={problem.dim} are more than 2 GiB of data. Use fewer.",
+        )
+    return problem.tokens
 
 
-def _blocks(X: Array, y: Array, starts: int) -> Iterator[Samples]:
-    """The samples, so many at a time that their projections on all starts stay small: in memory, and in cache."""
-    size = max(_BLOCK_PROJECTIONS // (2 * starts * X.shape[1]), 1)
-    for first in range(0, X.shape[0], size):
-        block = slice(first, first + size)
-        yield _tokens_first(X[block]), jnp.asarray(y[block], jnp.float32)
+def _check_differentiable(link: Link) -> None:
+    try:
+        jax.eval_shape(jax.grad(lambda t: link(t)), jax.ShapeDtypeStruct((), np.float32))
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise ArgumentError(
+            "link", f"link={link} cannot be differentiated by jax ({reason}). Write it with jax.numpy."
+        ) from None
 
 
-def _overlaps(
-    pairs: Float[np.ndarray, "2 starts d"], u_star: Float[np.ndarray, "d"], v_star: Float[np.ndarray, "d"]
-) -> Float[np.ndarray, "starts 5"]:
-    u, v = pairs
-    return np.stack([u @ u_star, v @ v_star, u @ v_star, v @ u_star, (u * v).sum(axis=-1)], axis=-1)
-
-
-@functools.partial(jax.jit, static_argnames="link")
-def _descend(
-    pairs: Float[Array, "2 starts d"],
-    X: Float[Array, "l n d"],
-    y: Float[Array, "n"],
-    steps: Int[Array, ""] | int,
-    step_size: Float[Array, ""] | float,
-    scale: Float[Array, ""] | float,
-    link: Link,
-) -> Float[Array, "2 starts d"]:
-    """`steps` steps; their number is traced, so that one compilation serves all schedules."""
-
-    def step(_: Array, pairs: Float[Array, "2 starts d"]) -> Float[Array, "2 starts d"]:
-        slope = gradient(pairs, X, y, scale, link)
-        radial = (slope * pairs).sum(axis=-1, keepdims=True)
-        moved = pairs - step_size * (slope - radial * pairs)
-        return moved / jnp.linalg.norm(moved, axis=-1, keepdims=True)
-
-    return jax.lax.fori_loop(0, steps, step, pairs)
-
-
-def gradient(
-    pairs: Float[Array, "2 starts d"],
-    X: Float[Array, "l n d"],
-    y: Float[Array, "n"],
-    scale: Float[Array, ""] | float,
-    link: Link,
-) -> Float[Array, "2 starts d"]:
-    """Of `n^-1 sum (f - y)^2` in `u` and in `v`, before any projection: with `a` the softmax weights and `r = 2 (f - y) / n`,
-
-    `sum r a_l scale (link(x_l . v) - f) x_l` and `sum r a_l link'(x_l . v) x_l`.
-
-    By hand, since reverse mode over starts would go through the data once for each of them.
-    """
-    weights, readouts = _attend(pairs, X, scale)
-    values, slopes = jax.jvp(link, (readouts,), (jnp.ones_like(readouts),))
-    output = (weights * values).sum(axis=1, keepdims=True)
-    pull = (2 / y.shape[0]) * (output - y) * weights
-    back = jnp.stack([scale * pull * (values - output), pull * slopes])
-    rows = back.reshape(-1, y.shape[0] * X.shape[0])
-    return jnp.matmul(rows, X.reshape(-1, X.shape[-1]), precision="highest").reshape(pairs.shape)
-
-
-def _attend(
-    pairs: Float[Array, "2 starts d"], X: Float[Array, "l n d"], scale: Float[Array, ""] | float
-) -> tuple[Float[Array, "starts l n"], Float[Array, "starts l n"]]:
-    """The softmax weights of the tokens, and their projections on `v`."""
-    tokens, samples, d = X.shape
-    # Two-dimensional, since XLA would first transpose the data for a product with more axes, at every step. Full precision:
-    # an accelerator's default (tf32) would move scores of size 30 in the second decimal, and the weights with them.
-    flat = jnp.matmul(pairs.reshape(-1, d), X.reshape(-1, d).T, precision="highest")
-    scores, readouts = flat.reshape(2, -1, tokens, samples)
-    return jax.nn.softmax(scale * scores, axis=1), readouts
-
-
-def _risk(
-    pairs: Float[Array, "2 starts d"], blocks: list[Samples], scale: float, link: Link
-) -> Float[np.ndarray, "starts"]:
-    """The mean of `(f - y)^2`, over the blocks one after the other and summed in double precision."""
-    totals = [np.asarray(_squared_error(pairs, X, y, scale, link), np.float64) for X, y in blocks]
-    return np.sum(totals, axis=0) / sum(len(y) for _, y in blocks)
-
-
-@functools.partial(jax.jit, static_argnames="link")
-def _squared_error(
-    pairs: Float[Array, "2 starts d"],
-    X: Float[Array, "l n d"],
-    y: Float[Array, "n"],
-    scale: Float[Array, ""] | float,
-    link: Link,
-) -> Float[Array, "starts"]:
-    weights, readouts = _attend(pairs, X, scale)
-    return (((weights * link(readouts)).sum(axis=1) - y) ** 2).sum(axis=-1)
+def _largest_divisor(steps: int) -> int:
+    """The largest divisor of the number of steps up to 25."""
+    return next(k for k in range(_RECORDS, 0, -1) if steps % k == 0)

@@ -1,33 +1,43 @@
-"""The integrals behind the exact risk: `1 / Z` as a Laplace transform turns a softmax into products of one-token averages.
+"""The integrals behind the exact risk: a Laplace transform turns a softmax into products of one-token averages.
 
-With `1/Z = int exp(-t Z) dt`, `t = exp(-y)`, and `kappa_x = exp(b x - y)` for a token of score `b x`, every expectation of softmax
-weights is an integral over `y` of `kappa_s^j exp(-kappa_s)` for the token that carries the signal, `s = m mu + gamma g`, times averages over
-the `N = L - 1` others, which are independent. All in `s` are tabulated once, for every overlap: the trapezoid rule is exact to
-rounding, as the integrands are analytic in a strip of width pi.
+With `1/Z = int exp(-t Z) dt`, `t = exp(-y)`, and `kappa_x = exp(b x - y)` for a token of score `b x`, every
+expectation of softmax weights is an integral over `y` of `kappa_s^j exp(-kappa_s)` for the token that carries the
+signal, `s = m mu + gamma g`, times averages over the `N = L - 1` others, which are independent. They are tabulated in
+`s` once, for every overlap. The trapezoid rule is exact to rounding, as the integrands are analytic in a strip of
+width pi.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
+
+from .._checks import ArgumentError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-MOST_SCALE = 2000.0  # of the scores, beyond which attention is hard to every digit
+T = TypeVar("T")
+
+MOST_SCALE = 2000.0  # of the scores: beyond it softmax is an argmax to rounding
 _STEP = 0.25  # in y: the error is about 100 exp(-pi^2 / step)
-_FINEST = 0.2  # in standard deviations, which is all that the Gaussian weight itself needs
-_REACH = 9.0  # standard deviations
+_FINEST = 0.2  # in standard deviations: the trapezoid rule for a Gaussian weight is exact to rounding at this step
+_REACH = 9.0  # standard deviations: a Gaussian has a weight of 1e-19 beyond
 _DEEP = 42.0  # exp(-42) is below rounding
 _CERTAIN = 5.0  # exp(-exp(5)) is 0
 _NEGLIGIBLE = 1e-40  # of an average over the other tokens
 _MOST = 750.0  # exp(-750) is 0
-_BYTES = 60  # of four matrices and what they are made from, per entry
-_MOST_BYTES = 4 * 2**30
-_ROWS = 32  # values of y at a time: few, so that they share what is negligible and what is certain
+_BYTES = 60  # per entry of `_signal`: four matrices, and the arrays that they are made from
+_MOST_BYTES = 4 * 2**30  # tables of one problem
+_KEPT_BYTES = 256 * 2**20  # all tables together: those of a problem take 12 MB at d = 100, 80 MB at d = 1000
+_DERIVED = 64  # derived tables of one setting: a grid of overlaps, row by row, asks for about 40 values of rho in turn
+_ROWS = 32  # values of y at a time: so few that one range of h serves them all
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,7 @@ class Setting:
 
     @property
     def others(self) -> float:
+        """`N = L - 1`, infinite if it overflows."""
         return float(np.exp(self.log_others))
 
     @property
@@ -52,8 +63,8 @@ class Setting:
 class Tables:
     """Averages over the other tokens on a grid in `y`, and integrals over `y` as functions of the signal's score.
 
-    `others` averages over one other token: rows `y`, columns its score `h`. `against(j, z)` is `int kappa_s^j exp(-kappa_s) z(y) dy` on
-    the grid of `s`, for `z` on the grid of `y`.
+    `one_other` and `same_other` average over one other token, whose score is `h`. `against(j, z)` is
+    `int kappa_s^j exp(-kappa_s) z(y) dy` on the grid of `s`, for `z` on the grid of `y`.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -62,11 +73,15 @@ class Tables:
         farthest = abs(m) + _REACH * gamma
         self.s_step = min(_STEP / b, _FINEST * gamma)
         count = int(np.ceil(farthest / self.s_step))
-        size = 2 * count * (_DEEP + _CERTAIN) / _STEP * _BYTES
-        if size > _MOST_BYTES:
-            raise ValueError(
-                f"a score scale of {b:.4g} with a signal of {m:.4g}: the tables would take {size / 2**30:.0f} GiB; use a smaller beta or signal."
+        self.bytes = 2 * count * (_DEEP + _CERTAIN) / _STEP * _BYTES
+        if self.bytes > _MOST_BYTES:
+            raise ArgumentError(
+                "beta",
+                f"beta sqrt(dim)={b:.4g} with signal={m:.4g} needs tables of {self.bytes / 2**30:.0f} GiB. "
+                f"Use a smaller beta or signal.",
             )
+        self._derived: OrderedDict[Hashable, object] = OrderedDict()
+        self._lock = threading.Lock()
         self.s = self.s_step * np.arange(-count, count + 1)
         tau = np.sqrt(2 * (max(setting.log_others, 0.0) + _DEEP))
         noise = b * tau + _DEEP if tau < b else setting.log_others + b**2 / 2 + _DEEP + 3
@@ -76,12 +91,15 @@ class Tables:
         self.h = np.arange(-_REACH, min(b, highest / b) + _REACH + 1 + h_step, h_step)
         self._h_weights = np.exp(-(self.h**2) / 2) * h_step / np.sqrt(2 * np.pi)
         log_cdf = self._log_cdf(y)
-        # the terms that are largest have the power N - 2, or 0 for one other token
+        # the largest terms have the power N - 2, or 0 for one other token: where even that is 0, all terms are
         alive = self._power(log_cdf, max(setting.others - 2, 0.0)) > -_MOST
         self.y, self._log = y[alive], log_cdf[alive]
 
     def _log_cdf(self, y: np.ndarray) -> np.ndarray:
-        """`log E exp(-kappa_h)`, the distribution function of a score plus a Gumbel variable, from the smaller of it and its complement."""
+        """`log E exp(-kappa_h)`, from the smaller of it and its complement.
+
+        It is the distribution function of a score plus a Gumbel variable.
+        """
         out = np.empty(y.size)
         above = np.append(np.cumsum(self._h_weights[::-1])[::-1], 0.0)
         for part in self._parts(y):
@@ -109,7 +127,7 @@ class Tables:
 
     @functools.cached_property
     def _half(self) -> float:
-        """Of the powers of the distribution function, half goes with each of two other tokens, so that neither overflows."""
+        """The power of the distribution function that goes with each of two other tokens, so that neither overflows."""
         return max(self.setting.others - 2, 0.0) / 2
 
     def cdf_power(self, less: float) -> np.ndarray:
@@ -162,7 +180,7 @@ class Tables:
 
     @functools.cached_property
     def _signal(self) -> tuple[list[csr_array], np.ndarray]:
-        """`kappa_s^j exp(-kappa_s)` for j = 0..3, where it is neither 0 nor simple; and from which `y` on it is 1, for j = 0."""
+        """`kappa_s^j exp(-kappa_s)`, j = 0..3, where it is not 0; for j = 0, the index in `y` from which on it is 1."""
         b, s, y = self.setting.scale, self.s, self.y
         first, last = np.searchsorted(y, b * s - _CERTAIN), np.searchsorted(y, b * s + _DEEP)
         widths = last - first
@@ -195,6 +213,20 @@ class Tables:
         g = (self.s - self.setting.signal * mu[:, None]) / self.setting.gamma
         return g, np.exp(-(g**2) / 2) * (self.s_step / (self.setting.gamma * np.sqrt(2 * np.pi)))
 
+    def derived(self, compute: Callable[..., T], *args: Hashable) -> T:
+        """`compute(self, *args)`. The last 64 results live as long as these tables."""
+        key = compute, args
+        with self._lock:
+            if key in self._derived:
+                self._derived.move_to_end(key)
+                return cast(T, self._derived[key])
+        value = compute(self, *args)
+        with self._lock:
+            self._derived[key] = value
+            if len(self._derived) > _DERIVED:
+                self._derived.popitem(last=False)
+        return value
+
 
 def _sparse(data: np.ndarray, columns: np.ndarray, starts: np.ndarray, shape: tuple[int, int]) -> csr_array:
     from scipy.sparse import csr_array  # slow to import
@@ -207,30 +239,62 @@ def _apply(matrix: csr_array, z: np.ndarray) -> np.ndarray:
     return (matrix @ z.T).T
 
 
-@functools.lru_cache(maxsize=1)  # some hundred megabytes in a thousand dimensions, and built in less than a second
+class _Cache:
+    """Tables by setting: those used last, and earlier ones as long as all together fit into some memory."""
+
+    def __init__(self, most_bytes: float) -> None:
+        self._most_bytes = most_bytes
+        self._tables: OrderedDict[Setting, Tables] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, setting: Setting) -> Tables:
+        """The tables of a setting, built if they are not there."""
+        with self._lock:
+            if setting in self._tables:
+                self._tables.move_to_end(setting)
+                return self._tables[setting]
+        tables = Tables(setting)  # outside of the lock: threads must not wait for the tables of others
+        with self._lock:
+            self._tables[setting] = tables
+            self._tables.move_to_end(setting)
+            while len(self._tables) > 1 and sum(kept.bytes for kept in self._tables.values()) > self._most_bytes:
+                self._tables.popitem(last=False)
+        return tables
+
+    def clear(self) -> None:
+        """Drop all tables."""
+        with self._lock:
+            self._tables.clear()
+
+
+_CACHE = _Cache(_KEPT_BYTES)
+
+
 def tables_of(setting: Setting) -> Tables:
-    """Built once for each setting."""
-    return Tables(setting)
+    """The tables of a setting. Callers hold them for one call only: the cache alone decides how long they live."""
+    return _CACHE.get(setting)
 
 
 def release_tables() -> None:
-    """Forget the tables of the last problem, which may be large; they are built again when they are needed.
+    """Free the tables behind the exact risks, which may take hundreds of megabytes. They are built again when they are needed.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw import slr
-        >>> p = slr.Problem(dim=20, tokens=5)
-        >>> before = p.risk(1, 1)
+        >>> problem = slr.Problem(dim=20, tokens=5)
+        >>> before = problem.risk(1, 1)
         >>> slr.release_tables()
-        >>> p.changed(noise=0.0).risk(1, 1) == before
+        >>> problem.risk(1, 1) == before
         True
     """
-    tables_of.cache_clear()
+    _CACHE.clear()
 
 
 def noise_alone(setting: Setting) -> tuple[float, float, float]:
-    """Mean and variance of the attended score, and the participation `E sum q^2`, among the other tokens when there is no signal."""
-    t = tables_of(setting)
+    """Mean and variance of the attended score, and the participation `E sum q^2`, if there is no signal."""
+    return tables_of(setting).derived(_noise_alone)
+
+
+def _noise_alone(t: Tables) -> tuple[float, float, float]:
     one = t.with_one_other(t.one_other(np.stack([t.h, t.h**2])))
     mean, square, participation = _STEP * np.sum([*one, t.same_other(np.ones_like(t.h))], axis=1)
     return float(mean), float(square - mean**2), float(participation)

@@ -13,7 +13,7 @@ REFERENCE = json.loads(Path(__file__).parents[1].joinpath("data", "slr_reference
 
 @pytest.mark.parametrize("case", REFERENCE, ids=lambda case: f"d={case['dim']}")
 def test_baselines_to_every_printed_digit(case):
-    found = dict(slr.Problem(case["dim"], case["tokens"], case["gamma"]).baselines())
+    found = dict(slr.baselines(slr.Problem(case["dim"], case["tokens"], case["gamma"])))
     found["softmax_beta1"] = found["softmax"]
     expected = {name: value for name, value in case.items() if name not in ("dim", "tokens", "gamma")}
     for name, value in expected.items():
@@ -23,7 +23,7 @@ def test_baselines_to_every_printed_digit(case):
 
 def test_the_best_temperature_is_the_best_on_a_finer_grid():
     p = slr.Problem(20, 20, 0.8)
-    best = p.baselines()["softmax_best"]
+    best = slr.baselines(p)["softmax_best"]
     around = [p.changed(beta=beta).risk(1.0, 1.0) for beta in np.linspace(0.3, 1.5, 61)]
     assert best <= min(around)
     assert best == pytest.approx(min(around), rel=1e-4)
@@ -33,23 +33,23 @@ def test_the_best_temperature_is_the_best_on_a_finer_grid():
 def test_simulation_follows_the_exact_descent_as_data_grow():
     """The largest gap in nu to the exact descent falls with the number of samples; the mean-field descent stays apart."""
     p = slr.Problem(20, 5, 0.6, 1.0, 0.1)
-    start = p.start("informed", mu=0.4, nu=0.2, seed=5)
-    exact = p.descent(400, 0.02, start, every=20)
+    start = slr.start(p, "informed", mu=0.4, nu=0.2, seed=5)
+    exact = slr.descent(p, 400, 0.02, start, every=20)
     gaps = [
-        np.abs(p.simulate(n, 400, 0.02, 1, start=start, test_samples=500, every=20).nu - exact.nu).max()
+        np.abs(slr.simulate(p, n, 400, 0.02, 1, start=start, test_samples=500, every=20).nu - exact.nu).max()
         for n in (300, 20_000)
     ]
     assert gaps[1] < gaps[0] / 3
     assert gaps[1] < 0.02
-    assert np.abs(p.descent(400, 0.02, start, every=20, method="mean-field").nu - exact.nu).max() > 2 * gaps[1]
+    assert np.abs(slr.descent(p, 400, 0.02, start, every=20, method="mean-field").nu - exact.nu).max() > 2 * gaps[1]
 
 
 @pytest.mark.full
 def test_fresh_test_risk_is_the_exact_risk_of_the_overlaps():
     for link in ("linear", "quadratic", "relu"):
         p = slr.Problem(10, 4, 0.7, 0.8, 0.3, link)
-        start = p.start("informed", 3, mu=0.4, nu=0.5)
-        run = p.simulate(100, 20, 0.02, start=start, test_samples=60_000)
+        start = slr.start(p, "informed", 3, mu=0.4, nu=0.5)
+        run = slr.simulate(p, 100, 20, 0.02, start=start, test_samples=60_000)
         for k in (0, -1):
             # losses have a standard deviation of about 3 times their mean; 4.5 standard errors
             allowed = 4.5 * 4 * (run.risk[:, k] + 0.09) / np.sqrt(60_000)
@@ -58,11 +58,11 @@ def test_fresh_test_risk_is_the_exact_risk_of_the_overlaps():
 
 def test_data_have_the_stated_law():
     p = slr.Problem(6, 3, 0.5, noise=0.2, link="quadratic")
-    X, y = map(np.asarray, p.sample(50_000, seed=2))
+    X, y = map(np.asarray, slr.sample(p, 50_000, seed=2))
     place = np.argmax(X[..., 0] - 0.2 * np.linalg.norm(X, axis=-1), axis=1)
     assert np.bincount(place, minlength=3) / 50_000 == pytest.approx(1 / 3, abs=0.01)
     assert y.mean() == pytest.approx(0.25, abs=4.5 * y.std() / np.sqrt(50_000))
     assert X.sum(axis=1)[:, 0].mean() == pytest.approx(p.signal, abs=4.5 * np.sqrt(2.25 / 50_000))
-    assert p.simulate(10, 10).at.tolist() == [0, 10]
+    assert slr.simulate(p, 10, 10).at.tolist() == [0, 10]
     with pytest.raises(ValueError, match="multiple of every=3"):
-        p.simulate(10, 10, every=3)
+        slr.simulate(p, 10, 10, every=3)

@@ -1,5 +1,6 @@
 """Gaussian moments of the links against quadrature that knows nothing of closed forms, and their derivatives against differences."""
 
+import dataclasses
 import itertools
 
 import jax.numpy as jnp
@@ -109,14 +110,30 @@ def test_dual_kernels_are_the_paper_s(nu):
         (3, TypeError, "a name, a function"),
         (np.log, ValueError, "must be finite everywhere"),
         (lambda t: t.sum(), ValueError, "entry by entry"),
-        (lambda t: t.nothing, ValueError, "failed on an array"),
-        (lambda t: np.maximum(t, 0.0), ValueError, "as those of a kink or a jump do"),
-        (lambda t: np.tanh(20 * t), ValueError, "as those of a kink or a jump do"),
+        (lambda t: t.nothing, ValueError, "fails on an array"),
+        (lambda t: np.maximum(t, 0.0), ValueError, "a kink or a jump"),
+        (lambda t: np.tanh(20 * t), ValueError, "a kink or a jump"),
     ],
 )
 def test_refused(link, error, words):
     with pytest.raises(error, match=words):
         slr.Problem(dim=10, tokens=3, link=link)
+
+
+def test_links_of_others_are_values():
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Scaled(type(LINKS["quadratic"])):
+        factor: float = 2.0
+
+    first, second = (slr.Problem(9, 4, link=Scaled(factor)) for factor in (2.0, 3.0))
+    assert first == slr.Problem(9, 4, link=Scaled()) != second
+    assert first != slr.Problem(9, 4, link="quadratic")
+
+    class Mutable(Scaled):
+        __hash__ = None
+
+    with pytest.raises(TypeError, match="Make its class a frozen dataclass"):
+        slr.Problem(9, 4, link=Mutable())
 
 
 def test_functions_are_as_good_as_names():
@@ -132,9 +149,9 @@ def test_functions_of_jax_are_computed_in_double_precision():
     at = (0.3, 0.2, 0.1, 0.05, -0.1)
     first, second = (slr.Problem(20, 5, link=link) for link in (np.tanh, jnp.tanh))
     assert first.risk(*at) == pytest.approx(second.risk(*at), abs=1e-13)
-    assert second.simulate(20, 4, test_samples=20).risk.shape == (2,)
-    with pytest.raises(ValueError, match=r"write it with jax\.numpy"):
-        first.simulate(20, 4)
+    assert slr.simulate(second, 20, 4, test_samples=20).risk.shape == (2,)
+    with pytest.raises(ValueError, match=r"Write it with jax\.numpy"):
+        slr.simulate(first, 20, 4)
 
 
 def test_a_name_is_not_a_link():
@@ -142,7 +159,7 @@ def test_a_name_is_not_a_link():
         return 3 * t
 
     with pytest.raises(ValueError, match="link='linear'"):
-        slr.Problem(20, 5, link=linear).baselines()
+        slr.baselines(slr.Problem(20, 5, link=linear))
 
 
 @pytest.mark.parametrize("name", ["relu", "sign"])

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from scipy.special import ndtr
 
 from limitlaw import slr
-from limitlaw.slr._general import GeneralRisk
-from limitlaw.slr._linear import LinearRisk
+from limitlaw.slr._landscapes._general import GeneralRisk
+from limitlaw.slr._landscapes._linear import LinearRisk
 from limitlaw.slr._links import LINKS
 from limitlaw.slr._overlaps import vectors
 from limitlaw.slr._tables import Setting, tables_of
@@ -213,7 +213,7 @@ def test_far_out_the_refined_asymptotics_take_over(beta, log_tokens):
     """Score scales up to 100 and e^500 tokens: finite, and what the theory of the limit says where the signal is surely lost or found."""
     for name in LINKS:
         p = slr.Problem(100, None, 0.6, beta, link=name, log_tokens=log_tokens)
-        mu = 0.9 if p.phase(0.9) == "retrieval" else -0.5
+        mu = 0.9 if slr.phase(p, 0.9) == "retrieval" else -0.5
         for rho in (0.0, 0.2):
             exact = p.risk(mu, 0.3, 0.0, mu * rho, rho)
             assert exact == pytest.approx(p.risk(mu, 0.3, 0.0, mu * rho, rho, method="refined"), rel=0.06)
@@ -224,7 +224,7 @@ def test_deep_in_the_paramagnetic_phase_the_refined_risk_is_exact():
     for name in LINKS:
         p = slr.Problem(100, None, 0.6, 0.1, link=name, log_tokens=500.0)
         at = (-0.5, 0.3, 0.0, -0.1, 0.2)
-        assert p.phase(-0.5) == "paramagnetic"
+        assert slr.phase(p, -0.5) == "paramagnetic"
         assert p.risk(*at, method="refined") == pytest.approx(p.risk(*at), rel=1e-10)
 
 
@@ -262,16 +262,16 @@ def test_closed_mean_field_risks():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"gamma": 0.0}, r"gamma=0.0: must lie in \(0, 1\]"),
+        ({"gamma": 0.0}, r"gamma=0.0 must lie in \(0, 1\]"),
         ({"gamma": 1.2}, "gamma=1.2"),
         ({"tokens": 0}, "tokens=0: must be a positive integer"),
-        ({"tokens": None}, "give one of the two"),
-        ({"log_tokens": 3.0}, "give one of the two"),
-        ({"tokens": None, "log_tokens": 700.0}, "log_tokens=700.0: at most 600"),
-        ({"tokens": None, "log_tokens": 0.2}, "nothing between"),
+        ({"tokens": None}, "Give exactly one"),
+        ({"log_tokens": 3.0}, "Give exactly one"),
+        ({"tokens": None, "log_tokens": 700.0}, "log_tokens=700.0 exceeds 600"),
+        ({"tokens": None, "log_tokens": 0.2}, "between one token"),
         ({"dim": 1}, "dim=1"),
         ({"beta": -1.0}, "beta=-1.0"),
-        ({"beta": 1e4}, "use a smaller beta"),
+        ({"beta": 1e4}, "Use a smaller beta"),
         ({"noise": float("nan")}, "noise=nan"),
     ],
 )
@@ -283,10 +283,10 @@ def test_refused_problems(settings, words):
 @pytest.mark.parametrize(
     ("overlaps", "words"),
     [
-        ((0.9, 0.0, 0.9, 0.0, 0.0), "no four unit vectors have mu = 0.9"),
+        ((0.9, 0.0, 0.9, 0.0, 0.0), "mu = 0.9.* are those of no four unit vectors"),
         ((0.0, 0.0, 0.0, 0.0, 1.1), "no four unit vectors"),
         ((1.0, 1.0, 0.0, 0.0, 0.5), "no four unit vectors"),
-        ((np.nan, 0.0, 0.0, 0.0, 0.0), "not all finite"),
+        ((np.nan, 0.0, 0.0, 0.0, 0.0), "must all be finite"),
     ],
 )
 def test_impossible_overlaps(overlaps, words):
@@ -302,7 +302,7 @@ def test_few_dimensions_allow_few_overlaps():
     assert slr.Problem(2, 5).risk(1.0, 1.0) > 0
     with pytest.raises(ValueError, match="method='refind'"):
         slr.Problem(10, 5).risk(0, 0, method="refind")
-    with pytest.raises(ValueError, match=r"alpha=0\.1 with method='exact'"):
+    with pytest.raises(ValueError, match=r"alpha=0\.1 has no effect with method='exact'"):
         slr.Problem(10, 5).risk(0, 0, alpha=0.1)
     with pytest.raises(TypeError, match="mu='a'"):
         slr.Problem(10, 5).risk("a", 0)

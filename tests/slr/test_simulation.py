@@ -7,8 +7,8 @@ import pytest
 import scipy.stats
 from same_law import FALSE_ALARM, assert_mean
 
-from limitlaw.slr import _simulation
-from limitlaw.slr._simulation import draw_data, gradient, simulate
+from limitlaw.slr import _empirical
+from limitlaw.slr._empirical import descend, draw_data, gradient
 
 LINKS = {"linear": lambda t: t, "quadratic": lambda t: t * t, "relu": jax.nn.relu}
 VALUES = {"linear": lambda t: t, "quadratic": lambda t: t * t, "relu": lambda t: np.maximum(t, 0)}
@@ -33,7 +33,7 @@ def sample(link, count, *, d, tokens, seed=2, signal=2.0, gamma=0.6, noise=0.1):
 
 
 def problem(link, *, n=40, d=6, tokens=4, starts=3):
-    """Training data, test data and starts, as `simulate` takes them. One shape for all: compiling is what takes time.
+    """Training data, test data and starts, as `descend` takes them. One shape for all: compiling is what takes time.
 
     Not from `draw_data`: the descent must be right on any data, and a fault of one must not hide behind the other.
     """
@@ -46,7 +46,7 @@ def problem(link, *, n=40, d=6, tokens=4, starts=3):
 
 def run(link, case, *, steps, every, step_size=0.05, scale=SCALE):
     settings = {"directions": orthonormal(case[0].shape[-1]), "scale": scale, "step_size": step_size}
-    return simulate(*case, **settings, link=LINKS[link], steps=steps, every=every)
+    return descend(*case, **settings, link=LINKS[link], steps=steps, every=every)
 
 
 class Reference:
@@ -142,7 +142,7 @@ def test_risk_decreases_under_small_steps(link):
 def test_large_steps_stay_on_the_spheres(link):
     X, y, *_, starts = problem(link)
     pairs = jnp.moveaxis(jnp.asarray(starts, jnp.float32), 1, 0)
-    after = _simulation._descend(pairs, jnp.moveaxis(X, 1, 0), y, 500, 0.5, SCALE, LINKS[link])
+    after = _empirical._take_steps(pairs, jnp.moveaxis(X, 1, 0), y, 500, 0.5, SCALE, LINKS[link])
     assert float(jnp.abs(after - pairs).max()) > 0.1
     np.testing.assert_allclose(np.linalg.norm(np.asarray(after, np.float64), axis=-1), 1, atol=3e-7)
 
@@ -161,8 +161,8 @@ def test_records_are_the_same_whatever_the_schedule():
 def test_blocks_do_not_change_a_risk(monkeypatch):
     case = problem("quadratic")
     whole = run("quadratic", case, steps=4, every=2)
-    monkeypatch.setattr(_simulation, "_BLOCK_PROJECTIONS", 2 * 3 * 4 * 16)  # starts, tokens, samples
-    assert [len(y) for _, y in _simulation._blocks(case[2], case[3], 3)] == [16, 16, 8]
+    monkeypatch.setattr(_empirical, "_BATCH_PROJECTIONS", 2 * 3 * 4 * 16)  # starts, tokens, samples
+    assert [len(y) for _, y in _empirical._batches(case[2], case[3], 3)] == [16, 16, 8]
     parts = run("quadratic", case, steps=4, every=2)
     np.testing.assert_allclose(parts.test_risk, whole.test_risk, rtol=1e-6)
 
@@ -267,7 +267,7 @@ def test_data_depend_on_the_key_alone():
 
 def test_a_sample_does_not_depend_on_how_many_are_drawn(monkeypatch):
     """Blocks of one size: more data begin with the same data."""
-    monkeypatch.setattr(_simulation, "_BLOCK_NUMBERS", 4 * 6 * 7)
+    monkeypatch.setattr(_empirical, "_BATCH_NUMBERS", 4 * 6 * 7)
     few, many = (sample("linear", count, d=6, tokens=4) for count in (5, 20))
     for one, other in zip(few, many, strict=True):
         np.testing.assert_array_equal(one, other[:5])

@@ -1,9 +1,11 @@
-"""Risks in closed form: one token, and attention that does not look."""
+"""Risks in closed form: one token, and uniform attention."""
 
 import numpy as np
 
-from ._landscape import Landscape
-from ._links import Link
+from .._links import Link
+from ._base import Landscape
+
+_MANY = 30.0  # log N from which N / L is 1 to rounding
 
 
 class SingleToken(Landscape):
@@ -23,13 +25,13 @@ class SingleToken(Landscape):
         return gap[0], gradient
 
 
-class EvenAttention(Landscape):
+class UniformAttention(Landscape):
     """`beta = 0`: every token has weight `1/L`, and the error is `(sigma(A) + sum of N values) / L - sigma(B)`."""
 
     def __init__(self, link: Link, signal: float, gamma: float, log_others: float) -> None:
         self._link, self._signal, self._gamma = link, signal, gamma
         self._weight = float(np.exp(-np.logaddexp(log_others, 0.0)))  # 1 / L
-        self._rest = 1 - self._weight if log_others < 30 else 1.0  # N / L
+        self._rest = 1 - self._weight if log_others < _MANY else 1.0  # N / L
 
     def risk(self, overlaps: np.ndarray) -> np.ndarray:
         return self.risk_and_gradient(overlaps)[0]

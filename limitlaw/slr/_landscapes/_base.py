@@ -1,4 +1,4 @@
-"""What the dynamics need to know of a risk: its value and its slopes, as functions of the overlaps."""
+"""The contract of a risk: its value and its gradient as functions of the overlaps."""
 
 import abc
 

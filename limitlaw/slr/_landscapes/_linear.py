@@ -1,54 +1,38 @@
 """The exact risk of the linear link: a polynomial in the overlaps whose coefficients depend on `mu` alone."""
 
-import functools
-
 import numpy as np
 
-from ._landscape import Landscape
-from ._tables import Setting, Tables, tables_of
+from .._tables import Setting, Tables, tables_of
+from ._base import Landscape
 
-_CHUNK = 2**21
+_CHUNK = 2**21  # weights at a time, 16 MiB: a grid of overlaps times the grid of scores would not fit into memory
 
 
 class LinearRisk(Landscape):
     """Risk and gradient for the linear link.
 
-    With `p` the weight of the signal, `q` those of the others, `H = sum q h`, `Q = sum q^2`, `D = (1 - p)^2`, and brackets for
-    averages with powers of the signal's noise `g`,
+    With `p` the weight of the signal, `q` those of the others, `H = sum q h`, `Q = sum q^2`, `D = (1 - p)^2`, and
+    brackets for averages with powers of the signal's noise `g`,
 
-        R = gamma^2 [D] + 2 gamma^2 (1 - nu) [p] + m^2 zeta^2 [p^2] + 2 gamma m rho zeta [g p^2] + gamma^2 rho^2 [(g^2 - 1) p^2]
-            + rho^2 [H^2] + (1 - rho^2) [Q] + 2 rho (m zeta [p H] + gamma rho [g p H])
+        R = gamma^2 [D] + 2 gamma^2 (1 - nu) [p] + m^2 zeta^2 [p^2] + 2 gamma m rho zeta [g p^2]
+            + gamma^2 rho^2 [(g^2 - 1) p^2] + rho^2 [H^2] + (1 - rho^2) [Q] + 2 rho (m zeta [p H] + gamma rho [g p H])
             - 2 gamma eta (m zeta [g p] + gamma rho [(g^2 - 1) p] + rho [g H]).
     """
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-
-    @functools.cached_property
-    def _tables(self) -> Tables:
-        return tables_of(self._setting)
-
-    @functools.cached_property
-    def _columns(self) -> np.ndarray:
-        """`p, p^2, D, Q, H, pH, H^2` as functions of the signal's score, one column each."""
-        t = self._tables
-        one, h = t.one_other(np.stack([np.ones_like(t.h), t.h]))
-        same, same_h2 = t.same_other(np.stack([np.ones_like(t.h), t.h**2]))
-        alone, field = t.cdf_power(0), t.with_one_other(h)
-        d, q, h, h2 = t.against(
-            0, np.stack([same + t.with_two_others(one, one), same, field, same_h2 + t.with_two_others(h, h)])
-        )
-        return np.stack([t.against(1, alone), t.against(2, alone), d, q, h, t.against(1, field), h2], axis=1)
+        self._tables = tables_of(setting)
 
     def moments(self, mu: np.ndarray) -> np.ndarray:
         """Averages of `g^k` times the columns: shape (len(mu), 4, 7), k from 0 to 3."""
+        columns = self._tables.derived(_columns)
         out = np.empty((mu.size, 4, 7))
         size = max(_CHUNK // self._tables.s.size, 1)
         for start in range(0, mu.size, size):
             part = slice(start, start + size)
             g, weight = self._tables.normal(mu[part])
             for k in range(4):
-                out[part, k] = weight @ self._columns
+                out[part, k] = weight @ columns
                 weight = weight * g
         return out
 
@@ -98,3 +82,14 @@ class LinearRisk(Landscape):
             + 2 * rho * (m * zeta * ph[0] + gamma * rho * ph[1])
             - 2 * gamma * eta * (m * zeta * p[1] + gamma * rho * (p[2] - p[0]) + rho * h[1])
         )
+
+
+def _columns(t: Tables) -> np.ndarray:
+    """`p, p^2, D, Q, H, pH, H^2` as functions of the signal's score, one column each."""
+    one, h = t.one_other(np.stack([np.ones_like(t.h), t.h]))
+    same, same_h2 = t.same_other(np.stack([np.ones_like(t.h), t.h**2]))
+    alone, field = t.cdf_power(0), t.with_one_other(h)
+    d, q, h, h2 = t.against(
+        0, np.stack([same + t.with_two_others(one, one), same, field, same_h2 + t.with_two_others(h, h)])
+    )
+    return np.stack([t.against(1, alone), t.against(2, alone), d, q, h, t.against(1, field), h2], axis=1)

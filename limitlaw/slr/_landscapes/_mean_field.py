@@ -1,42 +1,62 @@
-"""The mean-field picture: a random energy model of the scores, its phases, the paper's risk, and what the exact formula tends to."""
+"""The mean field: a random energy model of the scores, the paper's risk, and the limit of the exact risk."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr
 
-from .. import _arguments
-from ._landscape import Landscape
-from ._links import Link
+from ..._checks import non_negative
+from .._links import Link
+from ._base import Landscape
 
 
 def free_energy(beta: float, alpha: float) -> float:
-    """`phi = lim log(sum of exp(beta sqrt(d) x . u) over e^(alpha d) noise tokens) / d`: `alpha + beta^2 / 2`, or `beta sqrt(2 alpha)` when frozen.
+    """The free energy of the noise tokens, a random energy model.
 
-    !!! Example
+    `phi = lim log(sum of exp(beta sqrt(d) x . u) over e^(alpha d) noise tokens) / d`, which is `alpha + beta^2 / 2`, or
+    `beta sqrt(2 alpha)` where the model is frozen, `beta > sqrt(2 alpha)`.
 
+    Args:
+        beta: The normalised inverse temperature, at least 0.
+        alpha: `log(number of tokens) / d`, at least 0.
+
+    Returns:
+        `phi`.
+
+    Raises:
+        ArgumentError: If one of them is negative or not finite.
+
+    Example:
         >>> from limitlaw import slr
         >>> slr.free_energy(1.0, alpha=0.02), slr.free_energy(0.1, alpha=0.02)
         (0.2, 0.025)
     """
-    beta, alpha = _arguments.non_negative("beta", beta), _arguments.non_negative("alpha", alpha)
+    beta, alpha = non_negative("beta", beta), non_negative("alpha", alpha)
     critical = np.sqrt(2 * alpha)
     return float(alpha + beta**2 / 2 if beta <= critical else beta * critical)
 
 
-def phase_of(level: Any, critical: Any) -> np.ndarray:
-    """ "retrieval" where `level = c mu - psi` is positive, else "paramagnetic" or, where `critical = beta - sqrt(2 alpha)` is not negative, "frozen":
-    one token, many tokens, or few wrong ones carry the attention."""
+def phase_of(level: ArrayLike, critical: ArrayLike) -> np.ndarray:
+    """The names of phases.
+
+    "retrieval" where `level = c mu - psi` is positive; else "frozen" where `critical = beta - sqrt(2 alpha)` is not
+    negative, and "paramagnetic" where it is. One token, a few wrong ones, or many tokens carry the attention.
+    """
     return np.where(np.asarray(level) > 0, "retrieval", np.where(np.asarray(critical) < 0, "paramagnetic", "frozen"))
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What the noise tokens do to a head that misses the signal.
+    """The noise tokens as a head that misses the signal attends to them.
 
-    `psi` is the level that a signal must exceed; `field` (`r sqrt(d)`) and `spread` are mean and variance of `x . u` over the attended tokens,
-    `participation` is `sum q^2`.
+    Attributes:
+        psi: The level that a signal must exceed.
+        field: The mean `r sqrt(d)` of `x . u` over the attended tokens.
+        spread: The variance of `x . u` over the attended tokens.
+        participation: `sum q^2`.
     """
 
     psi: float
@@ -45,7 +65,7 @@ class Noise:
     participation: float
 
     @classmethod
-    def limit(cls, beta: float, alpha: float, dim: int) -> "Noise":
+    def limit(cls, beta: float, alpha: float, dim: int) -> Noise:
         """As `d` tends to infinity with `e^(alpha d)` tokens."""
         critical = float(np.sqrt(2 * alpha))
         r = min(beta, critical)
@@ -57,7 +77,8 @@ class MeanFieldRisk(Landscape):
 
     With `a = m zeta`, `k = sigma(rho r sqrt(d))` and `G_1, G_2` standard normals of correlation `nu`,
 
-        R = p^2 E(sigma(a + gamma G_1) - k)^2 - 2 p E(sigma(a + gamma G_1) - k)(sigma(gamma G_2) - k) + E(sigma(gamma G) - k)^2,
+        R = p^2 E(sigma(a + gamma G_1) - k)^2 - 2 p E(sigma(a + gamma G_1) - k)(sigma(gamma G_2) - k)
+            + E(sigma(gamma G) - k)^2,
         p = 1 / (1 + exp(-(c mu - psi) beta d)).
     """
 
@@ -112,11 +133,14 @@ class MeanFieldRisk(Landscape):
 
 
 def refined_risk(link: Link, overlaps: np.ndarray, dim: int, signal: float, gamma: float, noise: Noise) -> np.ndarray:
-    """What the exact risk tends to: a mixture, over whether the head finds the signal, of the two risks.
+    """The limit of the exact risk, a mixture over whether the head finds the signal.
 
-    The signal's own score fluctuates, so that it is found with probability `P = Phi((m mu - psi sqrt(d)) / gamma)`; a head that misses it
-    follows wrong tokens, and few of them when frozen: `E(sigma(gamma G) - n)^2 + Y Var sigma(V)`, `n = E sigma(V)`, where the value `V` of an attended
-    token has mean `rho field` and variance `1 - rho^2 + rho^2 spread`.
+    The signal's own score fluctuates, so that it is found with probability `P = Phi((m mu - psi sqrt(d)) / gamma)`. A
+    head that misses it follows wrong tokens, a few of them when frozen, and has the risk
+
+        E(sigma(gamma G) - n)^2 + Y Var sigma(V),   n = E sigma(V),
+
+    where the value `V` of an attended token has mean `rho field` and variance `1 - rho^2 + rho^2 spread`.
     """
     mu, nu, _, zeta, rho = overlaps.T
     zero, v = np.zeros_like(mu), np.full_like(mu, gamma**2)
