@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup reproduce test test-full lint bench docs clean
+.PHONY: setup reproduce test test-full test-long lint bench docs clean
 
 setup: $(VENV)/.installed
 
@@ -22,7 +22,7 @@ lint: setup
 	$(BIN)/pyright
 
 test: lint
-	$(BIN)/pytest -n 2 -m "not full"
+	$(BIN)/pytest -n 2 -m "not full and not long"
 
 # genuine models are built with exactly this torch; a range would take the newest, with its accelerator libraries
 $(VENV)/.installed-torch: $(VENV)/.installed
@@ -33,6 +33,10 @@ $(VENV)/.installed-torch: $(VENV)/.installed
 # what needs a browser is skipped where there is none, and says so
 test-full: $(VENV)/.installed-torch $(VENV)/.installed-docs
 	$(BIN)/pytest -n 2 -m full
+
+# many more random networks: hours, by hand before a release
+test-long: setup
+	$(BIN)/pytest -n 2 -m long
 
 bench: $(VENV)/.installed-torch
 	$(BIN)/python benchmarks/gram_against_dense.py

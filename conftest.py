@@ -51,9 +51,9 @@ def no_pictures_of_others():
 
 
 def pytest_collection_modifyitems(items):
-    """One example builds models of transformers, where that is installed."""
+    """Two examples build models of transformers, where that is installed."""
     for item in items:
-        if item.name.endswith("limitlaw.models._inspection.genuine") and not (
+        if item.name.endswith(("models._genuine.genuine", "models._genuine.require_genuine")) and not (
             find_spec("torch") and find_spec("transformers")
         ):
             item.add_marker(pytest.mark.skip("needs torch and transformers"))

@@ -30,8 +30,7 @@ _ENTRIES = {
 def cite(*used: Any) -> str:
     """The BibTeX of what was used: of the library, and of the paper behind each object, a network or its law, a program, a regression problem; of everything if none is given.
 
-    !!! Example
-
+    Example:
         >>> import limitlaw as ll
         >>> [line for line in ll.cite(ll.slr.Problem(dim=100, tokens=20)).splitlines() if line.startswith("@")]
         ['@software{limitlaw,', '@inproceedings{dohmatob2025understanding,']

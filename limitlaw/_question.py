@@ -1,19 +1,21 @@
 """A one-off question about a network: from flags or a file to two laws side by side."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isinf
 from pathlib import Path
 from typing import Any
 
-from .divergence import Comparison, compare
+from ._checks import ArgumentError, ArgumentTypeError, fitting_tokens, known_keys, read_toml
+from .distances import Comparison, compare
 from .laws import Gaussian, Law
-from .networks import Network, as_plain, from_plain, unknown_key
+from .networks import Network, as_plain, from_plain
+from .numerics import DEFAULT_MEMORY
 
 _LAYER = ("heads", "head_dim", "scale", "mask", "tie_qk", "query_std", "key_std", "value_std", "out_std")
 _OPTIONS = ("width", "token", "samples", "seed")
 _PICTURES = (".pdf", ".png", ".svg")
+_BYTES_A_PAIR = 32  # four token matrices of float64: what the inputs hold when they make their Gram matrix
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,34 @@ class Question:
     def of(
         cls, file: Path | None, flags: Mapping[str, Any], width: Any, token: Any, samples: Any, seed: Any
     ) -> "Question":
-        """From a TOML file, or flags for one attention layer; width, token, samples and seed may be given beside a file too."""
+        """From a TOML file, or flags for one attention layer.
+
+        Args:
+            file: A TOML file, or None.
+            flags: The flags that describe the layer and its inputs; none beside a file.
+            width: The width. This and the rest may be given beside a file too, and then replace what it says.
+            token: The token, from 0.
+            samples: The number of draws.
+            seed: Their seed.
+
+        Returns:
+            The question, its network checked.
+
+        Raises:
+            ArgumentError: If a flag or the file is refused.
+        """
         table = {} if file is None else _read(file)
         if file is not None and flags:
             name = next(iter(flags))
-            raise ValueError(
-                f"--{name.replace('_', '-')} beside {file}: the file describes the network; write it there, or leave the file out."
+            raise ArgumentError(
+                name,
+                f"--{name.replace('_', '-')} cannot be combined with {file}: the file describes the network. Write it "
+                f"there, or leave the file out.",
             )
         given = {"width": width, "token": token, "samples": samples, "seed": seed}
         in_file = {name: table.pop(name, None) for name in given}
         chosen = {name: in_file[name] if value is None else value for name, value in given.items()}
-        network = from_plain(table if file is not None else _described(flags))
+        network = _network(table if file is not None else _described(flags), file)
         return cls(
             network,
             _number("width", chosen["width"], inf),
@@ -50,13 +69,19 @@ class Question:
         )
 
     def answer(self) -> "Answer":
-        """The law at the width and the limit; without a width, the limit and the Gaussian of the same variance."""
+        """The law at the width and the limit; where either is missing, the Gaussian of the same variance beside the other.
+
+        A layer of the user's without a contracted rule may have no limit.
+        """
         options: dict[str, Any] = {"token": self.token, "seed": self.seed, "samples": self.samples}
         first: Law = self.network.law(width=self.width, **options)
-        if isinf(self.width):
-            second: Law = Gaussian(var=first.var(), name="Gaussian")
-        else:
-            second = self.network.law(width=inf, **options)
+        second: Law = Gaussian(variance=first.variance(), name="Gaussian")
+        if not isinf(self.width):
+            try:
+                second = self.network.law(width=inf, **options)
+            except ArgumentError as error:
+                if error.argument != "matrices":
+                    raise
         return Answer(self, first, second, compare(first, second))
 
 
@@ -83,8 +108,8 @@ class Answer:
             "unresolved": sorted(self.comparison.unresolved),
         }
 
-    def draw(self, path: Path) -> None:
-        """Densities on the left, tails on the right."""
+    def plot(self, path: Path) -> None:
+        """Plot densities on the left and tails on the right, and write the picture to a file."""
         from .figures._style import COLOURS, LIMIT, powers_of_ten, save, style, two_panels
 
         with style():
@@ -100,33 +125,42 @@ class Answer:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a file that no picture can be written to, before any work."""
+    """Refuse a file to which no picture can be written, before any work."""
     if path.suffix not in _PICTURES:
-        raise ValueError(f"--plot {path}: the name must end in {', '.join(_PICTURES)}.")
+        raise ArgumentError("plot", f"--plot {path} must end in {', '.join(_PICTURES)}.")
     if not path.parent.is_dir():
-        raise ValueError(f"--plot {path}: there is no folder {path.parent}; make it, or choose another.")
+        raise ArgumentError("plot", f"--plot {path} is in a folder that does not exist. Make {path.parent} first.")
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        table = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise ValueError(f"{file}: {error.strerror}; give a TOML file that can be read.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not TOML: {error}.") from None
-    unknown_key(str(file), table, ("inputs", "layers", *_OPTIONS))
+    table = read_toml(file)
+    known_keys(str(file), table, ("inputs", "layers", *_OPTIONS))
     return table
+
+
+def _network(table: Mapping[str, Any], file: Path | None) -> Network:
+    """The network of a table; tokens that do not fit the memory are refused before their matrix is made."""
+    inputs = table.get("inputs")
+    count = inputs.get("tokens") if isinstance(inputs, Mapping) else None
+    if isinstance(count, int) and count > 0:
+        fitting_tokens("tokens", count, _BYTES_A_PAIR, DEFAULT_MEMORY)
+    try:
+        return from_plain(table)
+    except RecursionError:
+        raise ArgumentError("path", f"{file} nests its layers too deeply to be read.") from None
 
 
 def _described(flags: Mapping[str, Any]) -> dict[str, Any]:
     if flags.get("mask", "none") not in ("causal", "none"):
-        raise ValueError(f"--mask {flags['mask']!r}: use causal or none; a TOML file can have a matrix.")
-    layer = {name: _parsed(name, value) for name, value in flags.items() if name in _LAYER and value != "none"}
+        raise ArgumentError("mask", f"--mask {flags['mask']!r} must be causal or none. A TOML file can hold a matrix.")
+    layer = {name: _parsed(name, value) for name, value in flags.items() if name in _LAYER}
+    if layer.get("mask") == "none":
+        del layer["mask"]
     if "gram" in flags:
         for name in ("tokens", "activation"):
             if name in flags:
-                raise ValueError(
-                    f"--{name} beside --gram: the Gram matrix says what the tokens are; leave one of them out."
+                raise ArgumentError(
+                    name, f"--{name} cannot be combined with --gram, which describes the tokens. Leave one of them out."
                 )
         inputs = {"kind": "GramInputs", "K": matrix(flags["gram"])}
     else:
@@ -135,25 +169,32 @@ def _described(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(name: str, value: Any) -> Any:
-    """Numbers of heads and head dimensions come as text, since they may be words."""
-    if name not in ("heads", "head_dim") or value in ("inf", "split"):
+    """Numbers of heads and head dimensions are texts, since they may be words."""
+    if name not in ("heads", "head_dim") or value == "inf" or (name == "head_dim" and value == "split"):
         return value
     return _number(f"--{name.replace('_', '-')}", value, None)
 
 
 def _number(name: str, value: Any, default: Any) -> Any:
+    """A number from a flag or a file: an int where it is whole, `inf` where it says so."""
     if value is None:
         return default
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    argument = name.removeprefix("--").replace("-", "_")
+    if isinstance(value, str) and not value.strip():
+        raise ArgumentError(argument, f"{name}={value!r} is empty. Give a number.")
     try:
         if isinstance(value, bool):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={value!r}: must be a number.") from None
-    if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
-        return int(value)
+        raise ArgumentTypeError(argument, f"{name}={value!r} must be a number.") from None
+    if isinstance(value, str):
+        if value.strip().lstrip("+-").isdigit():
+            return int(value)
+        if isinf(number) and "inf" not in value.lower():
+            raise ArgumentError(argument, f"{name}={value!r} is too large for a number. Use inf for infinity.")
     return int(number) if number.is_integer() else number
 
 
@@ -162,8 +203,8 @@ def matrix(text: str) -> list[list[float]]:
     try:
         return [[float(entry) for entry in row.replace(",", " ").split()] for row in text.split(";")]
     except ValueError:
-        raise ValueError(
-            f"--gram {text!r}: write rows of numbers with ; between them, such as '1 0.5; 0.5 1'."
+        raise ArgumentError(
+            "gram", f"--gram {text!r} must be rows of numbers with ; between them, such as '1 0.5; 0.5 1'."
         ) from None
 
 

@@ -9,6 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ._checks import ArgumentError
+from ._load import LoadedFiles, load_modules
+
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder for results.", show_default=False)]
 ClusterWords = Annotated[
     str | None,
@@ -23,33 +26,36 @@ def sweep(
     study: Annotated[Path, typer.Argument(help=r"A study as TOML: \[network] or \[problem], \[axes], measure.")],
     out: OutFolder,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that compute (one for each core).", show_default=False)
+        int | None, typer.Option(min=1, help="Number of processes (one for each core).", show_default=False)
     ] = None,
     cluster: ClusterWords = None,
     profile: ProfileFile = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would take (and submit), and do nothing.")
+        bool, typer.Option("--dry-run", help="Print the cost (and the job script), and compute nothing.")
     ] = False,
+    load: LoadedFiles = None,
 ) -> None:
-    """Compute a study: every combination of its axes, each result kept, only what is new computed."""
+    """Run a study file. Finished results are kept; only missing ones are computed."""
     from rich.console import Console
 
-    from .numerics import available_cores, bytes_in_words
+    from ._format import format_bytes
+    from .numerics import available_cores
     from .report import write_study_page
     from .runs import Progress, collect_rarely
     from .studies import Sweep, read
 
     start, console = time.perf_counter(), Console()
     collect_rarely()
+    load_modules(load)
     asked = Sweep(read(study), out)
     place = cluster_of(cluster, profile, workers)
     needed = asked.check_room()
     count = available_cores() if workers is None else workers
     at_once = place.workers if place is not None and place.workers else count
     console.print(
-        f"{asked.study.name}: {len(asked.study.points)} points, {needed.tasks} tasks, {needed.tasks - needed.left} of them done; about "
-        f"{_duration(needed.seconds / at_once)} on {at_once} at once (compilation aside), {bytes_in_words(needed.memory)} of memory each, "
-        f"{bytes_in_words(needed.disk)} on disk",
+        f"{asked.study.name}: {len(asked.study.points)} points, {needed.tasks} tasks, {needed.tasks - needed.left} "
+        f"of them done; about {_duration(needed.seconds / at_once)} on {at_once} at once "
+        f"(compilation aside), {format_bytes(needed.memory)} of memory each, {format_bytes(needed.disk)} on disk",
         highlight=False,
     )
     if dry_run:
@@ -67,7 +73,7 @@ def sweep(
             )
         except KeyboardInterrupt:
             console.print(
-                "stopped; what is done is kept: run the same command again, and it goes on from there", highlight=False
+                "Interrupted. Finished results are saved; run the same command again to resume.", highlight=False
             )
             sys.stdout.flush()
             stack.close()
@@ -76,10 +82,14 @@ def sweep(
     console.print(f"wrote {out / 'results.zarr'} and {written} in {time.perf_counter() - start:.1f} s", highlight=False)
 
 
-def status(folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")]) -> None:
-    """How far a sweep is: done, running, failed with the reason, time left."""
+def status(
+    folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")],
+    load: LoadedFiles = None,
+) -> None:
+    """Report the progress of a sweep: tasks done and failed, with reasons, and the time left."""
     from .studies import Sweep
 
+    load_modules(load)
     sweep = Sweep.open(folder)
     found = sweep.status()
     left = "" if found.seconds_left is None else f", about {_duration(found.seconds_left)} left"
@@ -92,12 +102,14 @@ def status(folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")
 def export(
     folder: Annotated[Path, typer.Argument(help="The folder of a sweep.")],
     csv: Annotated[Path, typer.Option(help="The file to write, a row for each number.", show_default=False)],
+    load: LoadedFiles = None,
 ) -> None:
     """Write the results of a sweep as one table."""
     from .studies import Sweep
 
     if not csv.absolute().parent.is_dir():
-        raise ValueError(f"--csv {csv}: there is no folder {csv.parent}; make it, or choose another.")
+        raise ArgumentError("csv", f"--csv {csv} is in a folder that does not exist. Make {csv.parent} first.")
+    load_modules(load)
     rows = Sweep.open(folder).write_csv(csv)
     typer.echo(f"wrote {rows} rows to {csv}")
 
@@ -108,10 +120,13 @@ def cluster_of(words: str | None, profile: Path | None, workers: int | None) -> 
 
     if words is None:
         if profile is not None:
-            raise ValueError(f"--profile {profile}: a profile belongs to --cluster slurm; give both, or neither.")
+            raise ArgumentError("profile", f"--profile {profile} belongs to --cluster slurm. Give both, or neither.")
         return None
     if workers is not None:
-        raise ValueError(f"--workers {workers} with --cluster {words}: a cluster has its own; leave one of them out.")
+        raise ArgumentError(
+            "workers",
+            f"--workers {workers} cannot be combined with --cluster {words}, which has its own. Leave one of them out.",
+        )
     return Cluster.of(words, profile)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from . import __version__, _explore_cli, _inspect_cli, _slr_cli, _sweep_cli
+from ._load import LoadedFiles, load_modules
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(_slr_cli.app, name="slr")
@@ -39,27 +40,36 @@ def _limitlaw(
 def reproduce(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(help="Names, such as fig1b, or attention, slr or deep; all unless given.", show_default=False),
+        typer.Argument(help="Names, such as fig1b, or attention, slr or deep (default: all).", show_default=False),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for figures, data and report.")] = Path("out"),
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="3 trials of 5,000 networks, figure 4 with 5 tokens, 8 blocks: a first look."),
+        typer.Option(
+            "--quick", help="Take a first look: 3 trials of 5,000 networks, figure 4 with 5 tokens, 8 blocks."
+        ),
     ] = False,
-    trials: Annotated[int | None, typer.Option(help="Trials of every experiment (10).", show_default=False)] = None,
-    samples: Annotated[
-        int | None, typer.Option(help="Networks in a trial (50,000; 100,000 for ReLU).", show_default=False)
+    trials: Annotated[
+        int | None, typer.Option(help="Number of trials of every experiment (default: 10).", show_default=False)
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything (0).", show_default=False)] = None,
-    tokens: Annotated[int | None, typer.Option(help="Tokens of figure 4 (16).", show_default=False)] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Number of networks in a trial (default: 50,000; 100,000 for ReLU).", show_default=False),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of all random numbers (default: 0).", show_default=False)
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="Number of tokens of figure 4 (default: 16).", show_default=False)
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that compute (one for each core).", show_default=False)
+        int | None, typer.Option(min=1, help="Number of processes (default: one for each core).", show_default=False)
     ] = None,
     only: Annotated[str | None, typer.Option(help="Do one step: data, figures or report.", show_default=False)] = None,
     cluster: _sweep_cli.ClusterWords = None,
     profile: _sweep_cli.ProfileFile = None,
 ) -> None:
-    """The figures of both papers, each beside what the paper could not see, and what depth does, with data and a report."""
+    """Regenerate every figure of the papers, with data, exact values and a report."""
     start = time.perf_counter()
     from .runs import Progress, collect_rarely, prepare_processes
 
@@ -69,7 +79,7 @@ def reproduce(
 
     from rich.console import Console
 
-    from . import _arguments
+    from . import _checks
     from .figures import FIGURES, GROUPS, Settings
     from .numerics import available_cores
     from .report import Reproduction
@@ -78,10 +88,10 @@ def reproduce(
         trials=trials, samples=samples, seed=seed, tokens=tokens
     )
     if only is not None:
-        _arguments.one_of("--only", only, ("data", "figures", "report"))
+        _checks.one_of("--only", only, ("data", "figures", "report"))
     asked = figures or list(GROUPS)
     for name in asked:
-        _arguments.one_of("figure", name, (*GROUPS, *FIGURES))
+        _checks.one_of("figure", name, (*GROUPS, *FIGURES))
     names = tuple(dict.fromkeys(figure for name in asked for figure in GROUPS.get(name, (name,))))
     console = Console()
     place = _sweep_cli.cluster_of(cluster, profile, workers)
@@ -94,9 +104,7 @@ def reproduce(
                 client,
             )
     except KeyboardInterrupt:
-        console.print(
-            "stopped; what is done is kept: run the same command again, and it goes on from there", highlight=False
-        )
+        console.print("Interrupted. Finished results are saved; run the same command again to resume.", highlight=False)
         sys.stdout.flush()
         os._exit(130)  # at once: threads may be in the middle of a long computation
     if work.costs is not None:
@@ -120,46 +128,60 @@ def law(
         Path | None,
         typer.Argument(help=r"A network as TOML: \[inputs], \[\[layers]], and width, token, ...", show_default=False),
     ] = None,
-    tokens: Annotated[int | None, typer.Option(help="Tokens φ(W_i h) (4).", show_default=False)] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="Number of tokens φ(W_i h) (default: 4).", show_default=False)
+    ] = None,
     activation: Annotated[
-        str | None, typer.Option(help="φ: identity, relu, gelu, tanh, 'clip(100)', ... (identity).", show_default=False)
+        str | None,
+        typer.Option(help="φ: identity, relu, gelu, tanh, 'clip(100)', ... (default: identity).", show_default=False),
     ] = None,
     gram: Annotated[
-        str | None, typer.Option(help="Fixed tokens instead, by their Gram matrix: '1 0.5; 0.5 1'.", show_default=False)
+        str | None,
+        typer.Option(help="Gram matrix of fixed tokens instead, such as '1 0.5; 0.5 1'.", show_default=False),
     ] = None,
-    heads: Annotated[str | None, typer.Option(help="Heads, or inf (1).", show_default=False)] = None,
+    heads: Annotated[str | None, typer.Option(help="Number of heads, or inf (default: 1).", show_default=False)] = None,
     head_dim: Annotated[
-        str | None, typer.Option(help="Of each head: a number, inf, or split (the width).", show_default=False)
+        str | None,
+        typer.Option(help="Dimension of each head: a number, inf, or split (default: the width).", show_default=False),
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="Scores divided by √d (sqrt) or d (linear).", show_default=False)
+        str | None, typer.Option(help="Divide scores by √d (sqrt) or d (linear).", show_default=False)
     ] = None,
-    mask: Annotated[str | None, typer.Option(help="causal, or none (none).", show_default=False)] = None,
-    tie_qk: Annotated[bool, typer.Option("--tie-qk", help="One matrix for queries and keys.")] = False,
+    mask: Annotated[str | None, typer.Option(help="Mask: causal, or none (default: none).", show_default=False)] = None,
+    tie_qk: Annotated[bool, typer.Option("--tie-qk", help="Use one matrix for queries and keys.")] = False,
     query_std: Annotated[
-        float | None, typer.Option(help="√fan-in times the std of the query weights (1).", show_default=False)
+        float | None,
+        typer.Option(
+            help="√fan-in times the standard deviation of the query weights (default: 1).", show_default=False
+        ),
     ] = None,
-    key_std: Annotated[float | None, typer.Option(help="Of the key weights.", show_default=False)] = None,
-    value_std: Annotated[float | None, typer.Option(help="Of the value weights.", show_default=False)] = None,
-    out_std: Annotated[float | None, typer.Option(help="Of the output weights.", show_default=False)] = None,
+    key_std: Annotated[float | None, typer.Option(help="The same of the key weights.", show_default=False)] = None,
+    value_std: Annotated[float | None, typer.Option(help="The same of the value weights.", show_default=False)] = None,
+    out_std: Annotated[float | None, typer.Option(help="The same of the output weights.", show_default=False)] = None,
     width: Annotated[
-        str | None, typer.Option(help="Width n; without it the limit is compared with a Gaussian.", show_default=False)
+        str | None, typer.Option(help="Width n (default: infinite, and compared with a Gaussian).", show_default=False)
     ] = None,
-    token: Annotated[int | None, typer.Option(help="Which token, from 0.", show_default=False)] = None,
-    samples: Annotated[int | None, typer.Option(help="Draws of the conditional variance.", show_default=False)] = None,
+    token: Annotated[
+        int | None, typer.Option(help="Index of the token, from 0 (default: 0).", show_default=False)
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Number of draws of the conditional variance.", show_default=False)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the draws.", show_default=False)] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw densities and tails to this file (PDF, PNG, SVG).", show_default=False)
+        Path | None, typer.Option(help="Plot densities and tails to this file (PDF, PNG, SVG).", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    load: LoadedFiles = None,
 ) -> None:
-    """The law of a token's output: a finite width beside its limit."""
+    """Compare the law of a token's output at a finite width with its limit."""
     import json
 
     from rich.console import Console
 
     from . import _question
 
+    load_modules(load)
     asked = {
         "tokens": tokens, "activation": activation, "gram": gram, "heads": heads, "head_dim": head_dim, "scale": scale,
         "mask": mask, "tie_qk": tie_qk or None, "query_std": query_std, "key_std": key_std, "value_std": value_std,
@@ -178,7 +200,8 @@ def law(
         console.print(f"{question.network}, token {question.token} of the output", highlight=False)
         console.print(answer.comparison)
     if plot is not None:
-        answer.draw(plot)
+        answer.plot(plot)
+        typer.echo(f"wrote {plot}", err=as_json)  # what is printed stays JSON
 
 
 app.command()(_inspect_cli.inspect)
@@ -189,7 +212,7 @@ app.command()(_sweep_cli.export)
 
 
 def main() -> None:
-    """The entry point: an interrupt or a refusal is one line, not a traceback."""
+    """Run the command line. An interrupt or a refused argument is one line, not a traceback."""
     for stream in (sys.stdout, sys.stderr):  # a terminal that has no √ shows something else
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -202,7 +225,7 @@ def main() -> None:
     except RuntimeError as error:
         _fail(str(error), 1)
     except MemoryError:
-        _fail("there is not enough memory for it; make the network, or the number of samples, smaller.", 1)
+        _fail("Not enough memory. Make the network or the number of samples smaller.", 1)
 
 
 def _fail(text: str, code: int) -> None:
@@ -212,19 +235,19 @@ def _fail(text: str, code: int) -> None:
 
 
 _REMEDIES = {
-    errno.ENOSPC: "free some space and run the same command again: what is done is kept",
-    errno.EROFS: "choose another folder with --out",
-    errno.EACCES: "choose another folder with --out, or make it writable",
-    errno.ENOTDIR: "choose another folder with --out",
-    errno.ENOENT: "choose another folder with --out",
-    errno.EEXIST: "choose another folder with --out",
+    errno.ENOSPC: "Free some space and run the same command again to resume; finished results are saved",
+    errno.EROFS: "Choose another folder with --out",
+    errno.EACCES: "Choose another folder with --out, or make it writable",
+    errno.ENOTDIR: "Choose another folder with --out",
+    errno.ENOENT: "Choose another folder with --out",
+    errno.EEXIST: "Choose another folder with --out",
 }
 
 
 def _explained(error: OSError) -> str:
-    remedy = _REMEDIES.get(error.errno or 0, "see whether the disk and the folder are as they should be")
+    remedy = _REMEDIES.get(error.errno or 0, "Check the disk and the folder")
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}; {remedy}."
+    return f"{where}{error.strerror or error}. {remedy}."
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def test_without_a_width_the_limit_is_compared_with_a_gaussian():
     answer = json.loads(invoke("law", "--gram", "1 0; 0 1", "--heads", 3, "--json").output)
     assert answer["laws"] == ["limit", "Gaussian"]
     law = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(heads=3)).law()
-    assert answer["values"]["variance"] == [{"value": pytest.approx(law.var()), "stderr": 0.0}] * 2
+    assert answer["values"]["variance"] == [{"value": pytest.approx(law.variance()), "stderr": 0.0}] * 2
     assert answer["network"]["inputs"] == {"kind": "GramInputs", "K": [[1.0, 0.0], [0.0, 1.0]]}
 
 
@@ -66,7 +66,7 @@ def test_every_flag_reaches_the_network():
         "Attention(heads=2, head_dim=8, mask='causal', scale='linear', tie_qk=True, query_std=2.0, key_std=3.0, value_std=0.5, out_std=0.25)"
     )
     law = net.law(width=16, token=1, samples=1000, seed=4)
-    assert answer["values"]["variance"][0] == {"value": law.var(), "stderr": law.var().stderr}
+    assert answer["values"]["variance"][0] == {"value": law.variance(), "stderr": law.variance().stderr}
 
 
 def test_a_file_describes_any_network(tmp_path):
@@ -79,9 +79,9 @@ def test_a_file_describes_any_network(tmp_path):
         ll.GaussianInputs([[1, 0.2], [0.2, 1]]), ll.Attention(heads=2), ll.Attention(head_dim=3, mask="causal")
     )
     answer = json.loads(invoke("law", file, "--json").output)
-    assert answer["values"]["variance"][0]["value"] == net.law(width=8, token=1, samples=2000).var()
+    assert answer["values"]["variance"][0]["value"] == net.law(width=8, token=1, samples=2000).variance()
     wider = json.loads(invoke("law", file, "--width", 12, "--json").output)
-    assert wider["values"]["variance"][0]["value"] == net.law(width=12, token=1, samples=2000).var()
+    assert wider["values"]["variance"][0]["value"] == net.law(width=12, token=1, samples=2000).variance()
 
 
 def test_a_person_sees_a_table_and_gets_a_picture(tmp_path):
@@ -90,24 +90,42 @@ def test_a_person_sees_a_table_and_gets_a_picture(tmp_path):
     assert "excess kurtosis" in result.output
     assert "Network(Inputs(tokens=2" in result.output
     assert (tmp_path / "law.pdf").read_bytes().startswith(b"%PDF")
+    assert result.stdout.splitlines()[-1] == f"wrote {tmp_path / 'law.pdf'}"
+    result = invoke("law", "--tokens", 2, "--width", 16, "--samples", 1000, "--plot", tmp_path / "law.png", "--json")
+    assert json.loads(result.stdout)["width"] == 16
+    assert result.stderr == f"wrote {tmp_path / 'law.png'}\n"
 
 
 @pytest.mark.parametrize(
     "arguments, hint",
     [
-        (["--heads", "x"], "--heads='x': must be a number"),
+        (["--heads", "x"], "--heads='x' must be a number"),
+        (["--heads", "none"], "--heads='none' must be a number"),
+        (["--head-dim", "none"], "--head-dim='none' must be a number"),
+        (["--scale", "none"], "scale='none'"),
+        (["--heads", "1e400"], "--heads='1e400' is too large for a number. Use inf for infinity."),
+        (["--width", "1e400"], "width='1e400' is too large"),
+        (["--width", ""], "width='' is empty. Give a number."),
+        (
+            ["--tokens", "100000"],
+            "tokens=100000 needs 298 GiB of memory for matrices of tokens, more than the 1 GiB allowed",
+        ),
+        (["many.toml"], "tokens=100000 needs 298 GiB"),
+        (["deep.toml"], "deep.toml nests its layers too deeply to be read"),
+        (["brackets.toml"], "brackets.toml is nested too deeply to be read"),
+        (["--load", "nowhere.py"], "load='nowhere.py' is not a file"),
         (["--width", "3.5"], "width=3.5"),
         (["--activation", "tnah"], "activation='tnah'"),
-        (["--gram", "1 a"], "--gram '1 a': write rows of numbers"),
-        (["--gram", "1", "--tokens", "3"], "--tokens beside --gram"),
+        (["--gram", "1 a"], "--gram '1 a' must be rows of numbers"),
+        (["--gram", "1", "--tokens", "3"], "--tokens cannot be combined with --gram"),
         (["--plot", "law.xyz"], "must end in .pdf"),
-        (["--plot", "/nowhere/law.pdf"], "there is no folder"),
-        (["nowhere.toml"], "nowhere.toml: No such file"),
-        (["bad.toml"], "not TOML"),
-        (["key.toml"], "'hedas': Attention has no such key; did you mean 'heads'?"),
-        (["kind.toml"], "kind='Atention' in layers: must be one of 'Attention'"),
+        (["--plot", "/nowhere/law.pdf"], "is in a folder that does not exist"),
+        (["nowhere.toml"], "nowhere.toml cannot be read: No such file"),
+        (["bad.toml"], "bad.toml is not valid TOML"),
+        (["key.toml"], "'hedas' is not a key of Attention. Did you mean 'heads'?"),
+        (["kind.toml"], "kind='Atention' in layers is not known. Did you mean 'Attention'?"),
         (["top.toml"], "'wdith'"),
-        (["key.toml", "--heads", "2"], "--heads beside key.toml"),
+        (["key.toml", "--heads", "2"], "--heads cannot be combined with key.toml"),
     ],
 )
 def test_bad_questions_are_refused_in_one_sentence(arguments, hint, tmp_path, monkeypatch):
@@ -118,6 +136,9 @@ def test_bad_questions_are_refused_in_one_sentence(arguments, hint, tmp_path, mo
         "key": inputs + '[[layers]]\nkind = "Attention"\nhedas = 2\n',
         "kind": inputs + '[[layers]]\nkind = "Atention"\n',
         "top": "wdith = 3\n" + inputs,
+        "many": inputs.replace("2", "100000"),
+        "deep": inputs + "".join(f"[[{'.'.join(['layers'] * depth)}]]\nkind = 'Residual'\n" for depth in range(1, 400)),
+        "brackets": "x = " + "[" * 5000,
     }.items():
         Path(f"{name}.toml").write_text(text)
     result = invoke("law", *arguments)
@@ -141,7 +162,9 @@ def test_regression_risk():
         "mean field, alpha = log L / d": pytest.approx(0.75),
         "mean field, alpha = 0": pytest.approx(0.75),
     }
-    assert "8.63639160227e-08" in invoke("slr", "risk").output
+    printed = invoke("slr", "risk").output
+    assert "excess risk" in printed
+    assert "8.63639160227e-08" in printed
 
 
 def test_regression_descent(tmp_path):
@@ -165,11 +188,11 @@ def test_regression_descent(tmp_path):
     found = json.loads(invoke("slr", "descent", *flags, "--json").output)
     assert set(found) == {"exact", "mean field", "mean field, alpha = 0", "simulation"}
     p = ll.slr.Problem(20, 20, noise=0.1)
-    run = p.descent(100, start=p.start("informed", mu=0.4, nu=0.3), every=10)
+    run = ll.slr.descent(p, 100, start=ll.slr.start(p, "informed", mu=0.4, nu=0.3), every=10)
     assert found["exact"]["risk"] == pytest.approx(run.risk)
     assert picture.read_bytes().startswith(b"\x89PNG")
     printed = invoke("slr", "descent", *flags[:-2]).output
-    assert printed.startswith("exact\n   step        risk      mu")
+    assert printed.startswith("exact\n   step  excess risk      mu")
     assert printed.count("\n") > 40
 
 
@@ -182,17 +205,21 @@ def test_regression_phase_and_baselines(tmp_path):
     assert json.loads(invoke("slr", "baselines", "--dim", 20, "--gamma", 0.8, "--json").output)["bayes_full"] == (
         pytest.approx(0.13234, abs=6e-6)
     )
+    printed = invoke("slr", "baselines", "--dim", 20, "--gamma", 0.8).output
+    assert "excess risk" in printed
+    assert "Bayes, whole tokens" in printed
+    assert "bayes_full" not in printed
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["risk", "--gamma", "2"], "gamma=2.0: must lie in (0, 1]"),
+        (["risk", "--gamma", "2"], "gamma=2.0 must lie in (0, 1]"),
         (["risk", "--mu", "0.9", "--eta", "0.9"], "no four unit vectors"),
         (["descent", "--steps", "0"], "--steps=0"),
         (["descent", "--samples", "0", "--steps", "1000000"], "--samples=0"),
         (["descent", "--start", "foo"], "--start='foo'"),
-        (["descent", "--mu", "0.3"], "use --start informed"),
+        (["descent", "--mu", "0.3"], "Use --start informed"),
         (["phase", "--over", "foo,bar"], "--over='foo,bar'"),
         (["descent", "--plot", "x.gif"], "--plot x.gif"),
         (["phase", "--beta", "0"], "beta=0"),

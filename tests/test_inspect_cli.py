@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from limitlaw._inspect_cli import Subject
 from limitlaw.cli import app
-from limitlaw.models import from_config, observations
+from limitlaw.models import Subject, from_config, observations
 
 GPT2 = {"model_type": "gpt2", "n_embd": 24, "n_head": 2, "n_layer": 3, "n_positions": 16, "vocab_size": 30}
 BERT = {
@@ -95,49 +94,52 @@ def test_a_person_sees_a_table_words_and_a_picture(file, tmp_path, columns, entr
 def test_default_tokens(tmp_path):
     path = tmp_path / "bert.json"
     path.write_text(json.dumps(BERT))
-    assert Subject.of(str(path), "5", 0).tokens == [2, 3, 4, 2, 6]  # not 0, nor the padding 1; one is met twice
+    assert Subject.of(str(path), 5, 0).tokens == [2, 3, 4, 2, 6]  # not 0, nor the padding 1; one is met twice
     path.write_text(json.dumps(BERT | {"vocab_size": 3}))
-    assert Subject.of(str(path), "3", 0).tokens == [2, 2, 2]
-    gpt2 = Subject.of("gpt2", "8", 0)
+    assert Subject.of(str(path), 3, 0).tokens == [2, 2, 2]
+    gpt2 = Subject.of("gpt2", 8, 0)
     assert gpt2.tokens == [1, 2, 3, 4, 1, 6, 7, 8]
     assert gpt2.tokens_in_words == "8 tokens (ids 1 2 3 4 1 6 7 8)"
-    assert Subject.of("gpt2", "3, 17 5", 0).tokens == [3, 17, 5]
+    assert Subject.of("gpt2", [3, 17, 5], 0).tokens == [3, 17, 5]
 
 
 def test_a_vit_sees_patches_of_an_image(tmp_path):
     path = tmp_path / "vit.json"
     path.write_text(json.dumps(VIT))
-    subject = Subject.of(str(path), "6", 3)
+    subject = Subject.of(str(path), 6, 3)
     assert subject.config["image_size"] == [4, 6]
     assert (subject.tokens == np.random.default_rng(3).standard_normal((1, 4, 6)).astype(np.float32)).all()
     assert from_config(subject.config, subject.tokens).tokens == 7
     words = "class token + 6 patches (2 x 3) of a standard normal image of 4 x 6 pixels instead of 8 x 8"
     assert subject.tokens_in_words == words
-    assert "instead" not in Subject.of(str(path), "16", 0).tokens_in_words
+    assert "instead" not in Subject.of(str(path), 16, 0).tokens_in_words
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["gtp2"], "model='gtp2': is neither a model that is known here (did you mean 'gpt2'?) nor a file; use one of"),
-        (["nowhere.json"], "gpt2, bert, llama, vit, or the path of a config.json"),
-        (["."], "there is no file 'config.json'"),
-        (["bad.json"], "config='bad.json': is not JSON"),
-        (["other.json"], "model_type='mistral': is no family"),
+        (["gtp2"], "config='gtp2' is neither a known model nor a file. Did you mean 'gpt2'? Known models: "),
+        (["nowhere.json"], "'bert', 'gpt2', 'llama', 'vit'. Models are not downloaded; give the path of a config.json"),
+        (["."], "config='config.json' cannot be read: No such file"),
+        (["bad.json"], "config='bad.json' is not valid JSON"),
+        (["other.json"], "model_type='mistral' is not supported"),
         (["gpt2", "--tokens", "3 99999"], "99999 is out of range"),
-        (["gpt2", "--tokens", "x"], "--tokens 'x': must be how many tokens there are"),
-        (["gpt2", "--tokens", "0"], "--tokens '0'"),
+        (["gpt2", "--tokens", "x"], "tokens='x' must be a number of tokens"),
+        (["gpt2", "--tokens", "0"], "tokens='0' must be"),
         (["gpt2", "--tokens", "2000"], "n_positions=1024"),
-        (["vit", "--tokens", "4000"], "--tokens 4000: one draw of them takes more than 1 GiB; give 2048 or fewer"),
-        (["vit", "--tokens", "3 4"], "--tokens '3 4': a vit has no token ids"),
+        (
+            ["vit", "--tokens", "4000"],
+            "tokens=4000 needs 3.81 GiB of memory for matrices of tokens, more than the 1 GiB allowed. Use at most 2,048",
+        ),
+        (["vit", "--tokens", "3 4"], "tokens=[3, 4] are ids, but a vit reads an image"),
         (["gpt2", "--depth", "0"], "depth=0"),
         (
             ["gpt2", "--depth", "1000000"],
-            "depth=1000000, tokens=8, samples=64: so many draws take 38.7 GiB, more than the 1",
+            "samples=64: 1000000 blocks of 8 tokens take 46 GiB, more than max_memory=",
         ),
-        (["gpt2", "--width", "100"], "n_embd=100: cannot be split over n_head=12"),
+        (["gpt2", "--width", "100"], "n_embd=100 is not divisible by n_head=12"),
         (["gpt2", "--samples", "1"], "samples=1"),
-        (["gpt2", "--check", "1"], "--check 1: a standard error takes at least two models"),
+        (["gpt2", "--check", "1"], "check=1 must be at least 2"),
         (["gpt2", "--plot", "x.gif"], "--plot x.gif"),
         (["gpt2", "--seed", "-1"], "seed=-1"),
     ],
@@ -159,7 +161,7 @@ def test_a_refusal_is_one_line():
         text=True,
     )
     assert done.returncode == 2
-    assert "did you mean 'llama'?" in done.stderr
+    assert "Did you mean 'llama'?" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not done.stdout
 
@@ -176,6 +178,6 @@ def test_genuine_models_beside_the_law(file):
     found = [row[name]["z"] for row in check["table"] for name in ("variance", "cosine", "entropy")]
     assert [z for z in found if z is not None and abs(z) > abs(check["largest"]["z"])] == []
     shown = invoke(*arguments, columns=80).output
-    assert "Beside 100 genuine models" in shown
+    assert "Compared with 100 genuine models" in shown
     assert "The largest of 8 |z| is " in shown
     assert max(len(line) for line in shown.splitlines()[1:]) <= 80

@@ -1,41 +1,55 @@
-"""Names of the package, which are imported when they are used."""
+"""Names of the package."""
 
-import ast
 import re
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 import limitlaw as ll
 
-
-def test_names_for_people_are_those_for_type_checkers():
-    tree = ast.parse(Path(ll.__file__).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    declared = {alias.name for statement in block.body for alias in statement.names}
-    assert declared == {*ll._HOME, *ll._PACKAGES}
-    assert declared <= set(dir(ll))
-    for name in declared:
-        assert getattr(ll, name) is not None
+ROOMS = {"numerics", "laws", "distances", "netsor", "networks", "models", "slr", "testing"}
 
 
-def test_an_unknown_name_is_refused():
-    with pytest.raises(AttributeError, match="has no attribute 'Networks'"):
-        ll.Networks  # noqa: B018
+def fresh(code: str) -> str:
+    """What a new interpreter prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_the_command_line_answers_before_jax_is_imported():
-    code = "import sys, limitlaw.cli; sys.exit('jax' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+def test_packages_are_there_without_another_import():
+    assert fresh(f"import limitlaw as ll; print(all(hasattr(ll, name) for name in {sorted(ROOMS)}))") == "True"
 
 
-def test_what_few_need_is_not_imported_for_all():
-    code = "import sys, limitlaw.explore._server, limitlaw.figures; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    slow = {"scipy.optimize", "scipy.interpolate", "scipy.integrate", "scipy.stats", "matplotlib", "xarray", "pandas"}
-    assert not slow & set(done.stdout.split())
+def test_what_few_need_is_imported_by_those_alone():
+    slow = {
+        "limitlaw.studies",
+        "limitlaw.figures",
+        "limitlaw.explore",
+        "xarray",
+        "pandas",
+        "matplotlib",
+        "torch",
+        "rich",
+    }
+    assert fresh(f"import sys, limitlaw; print(sorted({slow} & set(sys.modules)))") == "[]"
+
+
+def test_names_are_those_for_users():
+    names = set(fresh("import limitlaw; print(*dir(limitlaw))").split())
+    shown = {name for name in names if not name.startswith("_")}
+    assert shown >= ROOMS | {"Network", "Attention", "kl", "Estimate", "cite"}
+    assert all(getattr(ll, name) is not Any for name in shown)
+    assert not {name for name in shown - ROOMS if not getattr(ll, name).__module__.startswith("limitlaw.")}
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("Atention", "Attention"), ("network", "networks"), ("estimate", "Estimate"), ("KL", "kl")]
+)
+def test_an_unknown_name_is_refused_with_the_nearest(name, nearest):
+    with pytest.raises(AttributeError, match=f"^limitlaw has no attribute '{name}'.*'{nearest}'"):
+        getattr(ll, name)
+    assert not hasattr(ll, "__wrapped__")
 
 
 def test_cite_names_the_paper_behind_what_was_used():

@@ -4,37 +4,35 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, isinf
-from typing import Any
 
 import numpy as np
 
-from .._inspect_cli import Subject
 from ..laws import Gaussian
-from ..models import from_config, observations
+from ..models import PRESETS, Subject, observations
 from ..networks import (
     MLP,
     Attention,
     GaussianInputs,
     LayerNorm,
     Network,
+    Node,
     Repeat,
     Residual,
     RMSNorm,
     Trajectory,
+    batch_size,
     blocks_of,
-    numbers_of_a_draw,
+    seconds_of_a_draw,
 )
 from ._jobs import Report
 from ._panels import Panel, curve, figure
 from ._python import HEADER, call, written
 from ._state import FieldError, State, control
 
-_MODELS = ("gpt2", "bert", "llama", "vit")
-_AT_ONCE = 256  # networks in a batch; one is a sketch
-_MOST_BATCHES = 4
-_NUMBERS = 2**27  # random numbers that are drawn in about a second
-_HEADS = 270  # of a batch, that are computed in as long
-_BLOCK = 10  # heads that the rest of a block is worth
+# Of drawing, by an estimate that the memory traffic of a deep network about doubles: an answer takes up to two seconds.
+_SECONDS = 1.0
+_LEAST_DRAWS = 256  # of fewer, standard errors themselves are uncertain
+_MOST_DRAWS = 1024  # enough for error bars as wide as a line; a batch that is larger is drawn whole
 _HEAD_STOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 # most numbers of heads have their shares of them
 _WIDTHS = (48, 96, 144, 192, 288, 384, 576, 768, 1152, 1536, 2304, 3072, 4080)
@@ -46,7 +44,7 @@ _OWN = ("model", ("own",))
 class Depth(State):
     """A block, repeated; or a known model with other depth, width and tokens."""
 
-    model: str = control("own", "Model", "choice", choices=("own", *_MODELS), group="Network")
+    model: str = control("own", "Model", "choice", choices=("own", *PRESETS), group="Network")
     depth: int = control(6, "Depth", "count", low=1, high=48, group="Network")
     width: int | float = control(
         192, "Width n", "count", low=2, high=4096, infinite=True, stops=_WIDTHS, group="Network"
@@ -77,7 +75,7 @@ class Depth(State):
     )
 
     def check(self) -> None:
-        self.network().checked_width(self.width)
+        self.network().check_width(self.width)
         self.draws()
 
     def field_of(self, argument: str) -> str:
@@ -87,9 +85,7 @@ class Depth(State):
     def network(self) -> Network:
         """The network that the fields describe."""
         if self.model != "own":
-            subject = self.subject
-            width = None if isinf(self.width) else int(self.width)
-            return from_config(subject.config, subject.tokens, width=width, depth=self.depth)
+            return self.subject.network(width=None if isinf(self.width) else int(self.width), depth=self.depth)
         mask = None if self.mask == "none" else self.mask
         gram = np.full((self.tokens, self.tokens), self.rho) + (1 - self.rho) * np.eye(self.tokens)
         return Network(GaussianInputs(gram), Repeat(self.depth, *self._block(mask)))
@@ -107,9 +103,9 @@ class Depth(State):
     @property
     def subject(self) -> Subject:
         """A known model, and its tokens."""
-        return Subject.of(self.model, str(self.tokens), 0)
+        return Subject.of(self.model, self.tokens)
 
-    def _block(self, mask: str | None) -> list[Any]:
+    def _block(self, mask: str | None) -> list[Node]:
         norm = {"LayerNorm": LayerNorm, "RMSNorm": RMSNorm}[self.kind]
         attention = Attention(self.heads, head_dim="split", mask=mask, query_std=self.query_std)
         branches = [attention, *([] if self.mlp == "none" else [MLP(self.mlp)])]
@@ -118,23 +114,25 @@ class Depth(State):
         after = [norm()] if self.norm == "post" else []
         return [layer for branch in branches for layer in (Residual(branch, skip=self.skip), *after)]
 
+    @functools.cached_property
+    def batch(self) -> int:
+        """The networks that are drawn at once. The first of several batches are a sketch."""
+        return batch_size(self.network(), self.width)
+
     def draws(self) -> int:
-        """How many networks an answer has time to draw, in whole batches."""
-        net = self.network()
-        affordable = _NUMBERS / (_AT_ONCE * numbers_of_a_draw(net, self.width))
-        if affordable < 1:
+        """The number of networks that an answer has time to draw, in whole batches."""
+        affordable = _SECONDS / seconds_of_a_draw(self.network(), self.width)
+        if affordable < max(self.batch, _LEAST_DRAWS):
             raise FieldError(
-                "width", f"width={self.width} at depth={self.depth}: takes too long here; make one of them smaller."
+                "width", f"width={self.width} at depth={self.depth} takes too long here. Make one of them smaller."
             )
-        layers = (layer_and_count for top in net.layers for layer_and_count in top.walk())
-        heads = sum(count * (_BLOCK + layer.heads) for layer, count in layers if isinstance(layer, Attention))
-        return _AT_ONCE * int(min(affordable, max(_HEADS / heads, 1), _MOST_BATCHES))
+        return self.batch * int(min(affordable, max(_MOST_DRAWS, self.batch)) / self.batch)
 
 
 @functools.lru_cache(2)  # a finite and the infinite width
 def _trajectory(state: Depth, width: int | float, samples: int) -> Trajectory:
-    """Interpreted: few draws are wanted of networks that are always others, and compiling one takes longer than these."""
-    return state.network().trajectory(samples, width=width, jit=False)
+    """Draws of the network; it is compiled once, and for every other value of a number only drawn."""
+    return state.network().trajectory(samples, width=width, progress=False)
 
 
 def _drawn(state: Depth) -> Trajectory:
@@ -154,9 +152,9 @@ class Along:
 
     def sketch(self, state: Depth, report: Report) -> Panel | None:
         """The first of the draws, where there will be more; otherwise the width in question by itself."""
-        if state.draws() > _AT_ONCE:
-            return self._shown(state, report, _AT_ONCE, state.widths)
-        return None if isinf(state.width) else self._shown(state, report, _AT_ONCE, {"finite": state.width})
+        if state.draws() > state.batch:
+            return self._shown(state, report, state.batch, state.widths)
+        return None if isinf(state.width) else self._shown(state, report, state.batch, {"finite": state.width})
 
     def _shown(self, state: Depth, report: Report, samples: int, widths: Mapping[str, int | float]) -> Panel:
         curves = []
@@ -187,9 +185,9 @@ def law(state: Depth, report: Report) -> Panel:
     runs = {role: _trajectory(replace(state, block=0), width, state.draws()) for role, width in state.widths.items()}
     found = {role: run.law(state.seen_block, -1) for role, run in runs.items()}
     first = found["finite"]
-    x = _REACH * float(first.std()) * np.linspace(-1, 1, _POINTS)
+    x = _REACH * float(first.standard_deviation()) * np.linspace(-1, 1, _POINTS)
     drawn = {_width_in_words(state, runs[role].width): (role, each) for role, each in found.items()}
-    drawn["Gaussian, same variance"] = "gaussian", Gaussian(var=first.var())
+    drawn["Gaussian, same variance"] = "gaussian", Gaussian(variance=first.variance())
     curves = [curve(name, x, each.pdf(x), role=role) for name, (role, each) in drawn.items()]
     where = f"after block {state.seen_block}" if state.seen_block else "at the input"
     return figure(f"read-out of the last token {where}", "density", curves)
@@ -207,11 +205,11 @@ def remarks(state: Depth, report: Report) -> Panel:
 def _about_model(state: Depth, net: Network) -> list[str]:
     """What the model is beside what it is called."""
     subject = state.subject
-    whole = from_config(subject.config, subject.tokens)
-    (heads,) = {int(layer.heads) for top in net.layers for layer, _ in top.walk() if isinstance(layer, Attention)}
+    whole = subject.network()
+    heads = _drawn(state).entropies[0].shape[1]
     return [
-        f"This is {subject.title} with {state.depth} blocks of width {net.width} and {heads} heads (its own: {blocks_of(whole)} blocks of width {whole.width}), "
-        f"on {subject.tokens_in_words}.",
+        f"This is {subject.title} with {state.depth} blocks of width {net.width} and {heads} heads "
+        f"(its own: {blocks_of(whole)} blocks of width {whole.width}), on {subject.tokens_in_words}.",
         f"Infinite width is taken with the scales that the weights have at width {net.width}: "
         f"at their fixed standard deviation there is no limit.",
     ]
@@ -223,12 +221,12 @@ def python(state: Depth) -> str:
     lines = [
         HEADER,
         f"net = {net}",
-        f"t = {call('net.trajectory', samples=state.draws(), width=state.width, jit=False)}",
+        f"t = {call('net.trajectory', samples=state.draws(), width=state.width)}",
         "print(t)",
         't.plot().savefig("depth.png")',
     ]
     if not isinf(state.width):
-        lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf, jit=False)}")
+        lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf)}")
         lines.append(f"limit_law = limit.law({state.seen_block}, -1)")
     lines.append(f"law = t.law({state.seen_block}, -1)")
     return "\n".join(lines) + "\n"
@@ -242,4 +240,6 @@ def _preset(state: Depth) -> str:
         else repr(subject.tokens)
     )
     width = "" if isinf(state.width) else f", width={state.width}"
-    return f"ll.from_config({dict(subject.config)!r}, {tokens}{width}, depth={state.depth})"
+    by_name = subject.config == PRESETS[state.model].config
+    config = repr(state.model) if by_name else repr(dict(subject.config))
+    return f"ll.from_config({config}, {tokens}{width}, depth={state.depth})"

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ..numerics import release_compiled
-from ._memory import Room
 
 Report = Callable[[float], None]
 """Called with the fraction that is done; raises `Cancelled` when nobody waits."""
@@ -17,8 +16,7 @@ Report = Callable[[float], None]
 def share(report: Report, part: int, parts: int) -> Report:
     """The report of one of so many equal parts.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore._jobs import share
         >>> share(print, 1, 2)(0.5)
         0.75
@@ -51,10 +49,8 @@ class Job:
 class Jobs:
     """Answers by key: known ones, up to so many bytes, at once; others in turn on one thread, which leaves the other cores to the library."""
 
-    def __init__(self, remembered: int = _REMEMBERED, room: Room | None = None, view: str = "") -> None:
+    def __init__(self, remembered: int = _REMEMBERED) -> None:
         self._remembered = remembered
-        self._room = room
-        self._view = view
         self._held = 0
         self._known: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
@@ -101,13 +97,7 @@ class Jobs:
         if (known := self.known(key)) is not None:  # somebody else asked for it meanwhile
             return known
         release_compiled()
-        if self._room is not None:
-            self._room.enter(self._view)
-        try:
-            body = make(report)
-        finally:
-            if self._room is not None:
-                self._room.tidy()
+        body = make(report)
         self._remember(key, body)
         return body
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from .._question import matrix
-from ..divergence import Convergence, ResolutionWarning, compare, convergence, kl
+from ..distances import Convergence, ResolutionWarning, compare, convergence, kl
 from ..laws import Gaussian, Law, ScaleMixture
-from ..networks import Attention, GaussianInputs, GramInputs, Inputs, Network, numbers_of_a_draw
+from ..networks import Attention, GaussianInputs, GramInputs, Inputs, Network, seconds_of_a_draw
 from ._jobs import Report
 from ._panels import Panel, curve, figure, table
 from ._python import HEADER, call, written
@@ -21,7 +21,7 @@ from ._state import FieldError, State, control
 
 _MOST_TOKENS = 8
 _MOST_DRAWS, _LEAST_DRAWS = 2**15, 2**10
-_NUMBERS = 2**25  # random numbers behind a law: about a second
+_SECONDS = 0.5  # of drawing behind a law
 _STUDY_WIDTHS = (16, 32, 64, 128, 256, 512, 1024)
 _STUDY_DRAWS = 2**14
 _ENOUGH_TO_FIT = 4
@@ -79,11 +79,11 @@ class Layer(State):
 
     def check(self) -> None:
         net = self.network()
-        net.checked_width(self.width)
+        net.check_width(self.width)
         for name, index in (("token", self.token), ("key", self.key)):
             if index >= net.tokens:
                 raise FieldError(
-                    name, f"{name}={index}: there are {net.tokens} tokens; give one from 0 to {net.tokens - 1}."
+                    name, f"{name}={index} is out of range: there are {net.tokens} tokens. Give 0 to {net.tokens - 1}."
                 )
         self.draws(self.width)
 
@@ -109,9 +109,7 @@ class Layer(State):
             return None if self.mask in ("none", "own") else self.mask
         rows = self._square("own_mask", "1 0; 1 1")
         if any(entry not in (0, 1) for row in rows for entry in row):
-            raise FieldError(
-                "own_mask", f"own_mask={self.own_mask[:60]!r}: has an entry other than 0 and 1; use these."
-            )
+            raise FieldError("own_mask", f"own_mask={self.own_mask[:60]!r} has an entry other than 0 and 1.")
         return [[bool(entry) for entry in row] for row in rows]
 
     def _inputs(self) -> Any:
@@ -124,7 +122,8 @@ class Layer(State):
             rho, least = self.rho, -1 / max(self.tokens - 1, 1)
             if rho < least:
                 raise FieldError(
-                    "rho", f"rho={rho:g}: {self.tokens} tokens cannot all differ so much; give at least {least:.4g}."
+                    "rho",
+                    f"rho={rho:g} is not a correlation that {self.tokens} tokens can all have. Give at least {least:.4g}.",
                 )
             return [[1.0 if i == j else rho for j in range(self.tokens)] for i in range(self.tokens)]
         return self._square("gram", "1 0.5; 0.5 1")
@@ -132,25 +131,26 @@ class Layer(State):
     def _square(self, name: str, example: str) -> list[list[float]]:
         """The matrix that the text of a field means."""
         text = getattr(self, name)
-        remedy = f"write rows of numbers with ; between them, such as {example}"
+        remedy = f"Write rows of numbers with ; between them, such as {example}."
         try:
             rows = matrix(text)
         except ValueError:
-            raise FieldError(name, f"{name}={text[:60]!r}: has an entry that is not a number; {remedy}.") from None
+            raise FieldError(name, f"{name}={text[:60]!r} has an entry that is not a number. {remedy}") from None
         if len({len(row) for row in rows} | {len(rows)}) > 1:
-            raise FieldError(name, f"{name}={text[:60]!r}: is not square; {remedy}.")
+            raise FieldError(name, f"{name}={text[:60]!r} is not square. {remedy}")
         if len(rows) > _MOST_TOKENS:
-            raise FieldError(name, f"{name}: has {len(rows)} rows; give at most {_MOST_TOKENS}.")
+            raise FieldError(name, f"{name} has {len(rows)} rows. Give at most {_MOST_TOKENS}.")
         return rows
 
     def draws(self, width: int | float, most: int = _MOST_DRAWS) -> int:
         """How many draws of the variance at a width an answer has time for."""
-        affordable = int(_NUMBERS / numbers_of_a_draw(self.network(), width))
+        affordable = int(_SECONDS / seconds_of_a_draw(self.network(), width))
         if affordable < _LEAST_DRAWS:
             raise FieldError(
-                "width", f"width={width} with activation={self.activation}, heads={self.heads}: that many units are drawn one by one, "
-                f"which takes too long here; use a smaller width, or inf.",
-            )  # fmt: skip
+                "width",
+                f"width={width} with activation={self.activation}, heads={self.heads} takes too long here, since every unit "
+                f"is drawn. Use a smaller width, or inf.",
+            )
         return min(most, affordable)
 
 
@@ -183,8 +183,8 @@ def _laws(state: Layer) -> _Laws:
     limits = _limits_of(state)
     if isinf(state.width):
         return limits
-    finite = state.network().law(width=state.width, **_options(state))
-    return replace(limits, finite=finite, gaussian=Gaussian(var=finite.var()))
+    finite = state.network().law(width=state.width, progress=False, **_options(state))
+    return replace(limits, finite=finite, gaussian=Gaussian(variance=finite.variance()))
 
 
 def _limits_of(state: Layer) -> _Laws:
@@ -196,10 +196,10 @@ def _limits_of(state: Layer) -> _Laws:
 def _limits(state: Layer, samples: int) -> _Laws:
     """Without the finite width: nothing is drawn, and nothing compiled."""
     net = state.network()
-    options: dict[str, Any] = {"token": state.token, "samples": samples}
+    options: dict[str, Any] = {"token": state.token, "samples": samples, "progress": False}
     limit = net.law(width=inf, **options)
     heads = None if isinf(state.heads) else Network(net.inputs, state.attention(inf)).law(**options)
-    return _Laws(None, limit, heads, Gaussian(var=limit.var()))
+    return _Laws(None, limit, heads, Gaussian(variance=limit.variance()))
 
 
 def _options(state: Layer) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _densities(laws: _Laws) -> Panel:
 
 
 def _around(law: Law) -> np.ndarray:
-    return _REACH * float(law.std()) * np.linspace(-1, 1, _POINTS)
+    return _REACH * float(law.standard_deviation()) * np.linspace(-1, 1, _POINTS)
 
 
 def comparison(state: Layer, report: Report) -> Panel:
@@ -236,10 +236,10 @@ def comparison(state: Layer, report: Report) -> Panel:
     laws = _laws(state)
     other = laws.gaussian if laws.finite is None else laws.limit
     found = compare(laws.first, other, names=(laws.first.name, "Gaussian" if laws.finite is None else "limit"))
-    distances = [(name, value, remark, "") for name, value, remark in found.distance_lines()]
+    distances = [(name, value, remark, "") for name, value, remark in found.distance_table().cells()]
     return table(
         ("", *found.names, "ratio"),
-        [*found.table(), ("distance", "", "", ""), *distances],
+        [*found.table().cells(), ("distance", "", "", ""), *distances],
         ["Value ± standard error; without one it is exact. sd is that of the second law."],
     )
 
@@ -258,7 +258,7 @@ def mixing(state: Layer, report: Report) -> Panel:
 def _distribution(law: Law) -> tuple[np.ndarray, np.ndarray]:
     """The distribution function of the variance; a step where it is fixed."""
     if not isinstance(law, ScaleMixture):
-        at = float(law.var())
+        at = float(law.variance())
         return np.array([at, at]), np.array([0.0, 1.0])
     values, steps = law.mixture.values, np.cumsum(law.mixture.weights)
     low, high = values[np.searchsorted(np.maximum.accumulate(steps), [_EDGE, 1 - _EDGE]).clip(max=values.size - 1)]
@@ -290,10 +290,10 @@ def _about_scores(state: Layer, laws: Mapping[str, Law]) -> Iterator[str]:
 def _score_laws(state: Layer) -> dict[str, Law]:
     """By role, the law in question first."""
     net, options = _scored(state), _score_options(state)
-    laws = {} if isinf(state.width) else {"finite": net.law(width=state.width, **options)}
+    laws = {} if isinf(state.width) else {"finite": net.score_law(width=state.width, progress=False, **options)}
     if isinf(state.width) or not _score_is_fixed(state):
-        laws["limit"] = net.law(width=inf, **options)
-    return {**laws, "gaussian": Gaussian(var=next(iter(laws.values())).var())}
+        laws["limit"] = net.score_law(width=inf, progress=False, **options)
+    return {**laws, "gaussian": Gaussian(variance=next(iter(laws.values())).variance())}
 
 
 def _score_is_fixed(state: Layer) -> bool:
@@ -307,7 +307,7 @@ def _scored(state: Layer) -> Network:
 
 
 def _score_options(state: Layer) -> dict[str, Any]:
-    return {"observe": "scores", "key": state.key, **_options(state)}
+    return {"query": state.token, "key": state.key, "samples": state.draws(state.width)}
 
 
 def study(state: Layer, report: Report) -> Panel:
@@ -341,7 +341,7 @@ def _study_widths(state: Layer) -> list[int]:
     net, possible = state.network(), []
     for width in _STUDY_WIDTHS:
         with suppress(ValueError):
-            net.checked_width(width)
+            net.check_width(width)
             state.draws(width)
             possible.append(width)
     return possible
@@ -374,8 +374,8 @@ def python(state: Layer) -> str:
     first, second = ("law", "limit") if finite else ("limit", "gaussian")
     drawn = [*["law"] * finite, "limit", *["infinite_heads"] * (not isinf(state.heads)), "gaussian"]
     lines += [
-        f"gaussian = ll.laws.Gaussian(var={first}.var())",
-        f"x = {_REACH} * {first}.std() * np.linspace(-1, 1, {_POINTS})",
+        f"gaussian = ll.laws.Gaussian(variance={first}.variance())",
+        f"x = {_REACH} * {first}.standard_deviation() * np.linspace(-1, 1, {_POINTS})",
         f"densities = {{{', '.join(f'{name!r}: {name}.pdf(x)' for name in drawn)}}}",
         "fig, ax = plt.subplots()",
         "for name, density in densities.items():",
@@ -387,8 +387,8 @@ def python(state: Layer) -> str:
     if widths := _study_widths(state):
         study_options = call("", token=state.token, samples=_study_draws(state, widths)).strip("()")
         lines += [f"study = ll.convergence(net, {widths}, {study_options})", "print(study)"]
-    with suppress(ValueError):  # a score may be 0 with certainty
+    with suppress(ValueError):  # a score that is always 0 has no density
         _score_laws(state)
-        score = call(f"{written(_scored(state))}.law", width=state.width, **_score_options(state))
+        score = call(f"{written(_scored(state))}.score_law", width=state.width, **_score_options(state))
         lines.append(f"score = {score}")
     return "\n".join(lines) + "\n"

@@ -11,8 +11,7 @@ Panel = dict[str, Any]
 def numbers(values: Any) -> list[Any]:
     """An array as lists, `None` where it is not finite, as JSON wants it.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore._panels import numbers
         >>> numbers([1.0, float("nan")])
         [1.0, None]

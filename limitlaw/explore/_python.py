@@ -13,8 +13,7 @@ _POSITIONAL = ("count", "sequence", "layers")
 def written(net: Network) -> str:
     """The expression that makes a network, to every digit.
 
-    !!! Example
-
+    Example:
         >>> import limitlaw as ll
         >>> from limitlaw.explore._python import written
         >>> written(ll.Network(ll.GramInputs([[1.0, 0.1], [0.1, 1.0]]), ll.Repeat(2, ll.Attention(heads=2))))
@@ -27,8 +26,7 @@ def written(net: Network) -> str:
 def call(name: str, **arguments: Any) -> str:
     """A call with these arguments, `None` left out.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore._python import call
         >>> call("net.law", width=float("inf"), token=0, key=None)
         'net.law(width=inf, token=0)'

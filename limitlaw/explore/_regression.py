@@ -2,11 +2,13 @@
 
 import functools
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 import numpy as np
 
-from ..slr import LINKS, SYMBOLS, PhaseDiagram, Problem
+from .. import slr
+from ..slr import BASELINES, LINKS, Descent, PhaseDiagram, Problem
 from ._jobs import Report, share
 from ._panels import Panel, curve, figure, heat_map
 from ._python import call
@@ -22,9 +24,6 @@ _LENGTHS = (2, 5, 20, 100, 1000)
 _SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "bayes_full", "softmax_best")
 _RUNS = ("landscape", "descent")  # the parts that show a descent
 _METHODS = {"exact": "finite", "mean-field": "limit"}
-
-Settings = tuple[tuple[str, Any], ...]
-"""Of a problem. What is remembered is remembered by these: a problem would bring its tables, which are large."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +84,19 @@ class Regression(State):
 
 
 @functools.lru_cache(64)
-def _landscape(settings: Settings, method: str, points: int) -> tuple[np.ndarray, np.ndarray]:
+def _landscape(problem: Problem, method: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """The grid, and the risk on it; apart from the start, so that a click costs only its descent."""
     grid = np.linspace(-1, 1, points)
-    return grid, Problem(**dict(settings)).risk(grid[None, :], grid[:, None], method=method)
+    return grid, problem.risk(grid[None, :], grid[:, None], method=method)
 
 
 @functools.lru_cache(512)
-def _leg(state: Regression, method: str, number: int) -> Any:
+def _leg(state: Regression, method: str, number: int) -> Descent:
     """Steps of descent, from where those before end."""
     start = _leg(state, method, number - 1).overlaps[-1] if number else state.start
     left = state.steps - number * state.leg
-    return state.problem().descent(min(state.leg, left), start=start, method=method, every=state.every)
+    steps = min(state.leg, left)
+    return slr.descent(state.problem(), steps, start=start, method=method, every=state.every, progress=False)
 
 
 def _descent(state: Regression, method: str, report: Report) -> dict[str, np.ndarray]:
@@ -126,14 +126,17 @@ def _landscapes(state: Regression, report: Report, points: int, methods: tuple[s
     for i, method in enumerate(_METHODS):
         own = share(report, i, len(_METHODS))
         own(0.0)
-        grid, risk = _landscape(tuple(state.settings().items()), method, points)
+        grid, risk = _landscape(state.problem(), method, points)
         maps.append(heat_map(f"{method} risk", grid, grid, risk))
         if method in methods:
             run = _descent(state, method, own)
             paths.append(curve(f"descent, {method}", run["mu"], run["nu"], mode="lines+markers", on_map=i))
     return figure(
         "μ", "ν", paths, maps, click=("mu", "nu"),
-        notes=["η = ζ = ρ = 0 on the map and at the start; descent may leave that plane. The line is the descent; click to start elsewhere."],
+        notes=[
+            "η = ζ = ρ = 0 on the map and at the start; descent may leave that plane. "
+            "The line is the descent; click to start elsewhere."
+        ],
     )  # fmt: skip
 
 
@@ -173,14 +176,14 @@ def _all_baselines(state: Regression, report: Report, names: tuple[str, ...]) ->
         own, risks = share(report, i, len(names)), []
         for j, tokens in enumerate(_LENGTHS):
             own(j / len(_LENGTHS))
-            risks.append(_baseline(tuple({**state.settings(), "tokens": tokens}.items()), name))
-        curves.append(curve(name.replace("_", " "), _LENGTHS, risks, mode="lines+markers"))
+            risks.append(_baseline(state.problem().changed(tokens=tokens), name))
+        curves.append(curve(BASELINES[name], _LENGTHS, risks, mode="lines+markers"))
     return figure("tokens L", "excess risk", curves, logarithmic="xy")
 
 
 @functools.lru_cache(512)
-def _baseline(settings: Settings, name: str) -> float:
-    return Problem(**dict(settings)).baselines(name)[name]
+def _baseline(problem: Problem, name: str) -> float:
+    return slr.baselines(problem, name, progress=False)[name]
 
 
 def phases(state: Regression, report: Report) -> Panel:
@@ -195,21 +198,23 @@ def phases_sketch(state: Regression, report: Report) -> Panel:
 
 def _phases(state: Regression, report: Report, points: int) -> Panel:
     x_name, y_name = _DIAGRAMS[state.diagram]
-    x, y = _axes(state, points)
+    x, y = (np.linspace(*ends, points) for ends in _ranges(state))
     rows = []
     for i in range(0, len(y), 2):
         report(i / len(y))
-        rows.append(state.problem().phase_diagram(x_name, y_name, x_values=x, y_values=y[i : i + 2]).risk)
+        two = slr.phase_diagram(state.problem(), x_name, y_name, x_values=x, y_values=y[i : i + 2], progress=False)
+        rows.append(two.risk)
     diagram = PhaseDiagram(state.problem(), x_name, y_name, x, y, np.concatenate(rows))
     boundary = _boundary(diagram)
     drawn = not np.isnan(boundary[0]).all()
     return figure(
-        SYMBOLS[x_name],
-        SYMBOLS[y_name],
+        diagram.x_label,
+        diagram.y_label,
         [curve("c μ = ψ", *boundary)] if drawn else [],
         [heat_map("exact risk at ν = 1", x, y, diagram.risk)],
         notes=[
-            "The line is where, in the mean-field limit, the score of the token with the signal equals the free energy of the others: it is found on the side where the risk is small."
+            "On the line the score of the token with the signal equals the free energy of the others in the mean-field "
+            "limit. The signal is found on the side where the risk is small."
         ]
         if drawn
         else ["The mean-field limit has no boundary here."],
@@ -223,33 +228,34 @@ def _boundary(diagram: PhaseDiagram) -> tuple[list[float], np.ndarray]:
     return [float(np.interp(0.0, row, x, left=np.nan, right=np.nan)) for row in rising], y
 
 
-def _axes(state: Regression, points: int = _DIAGRAM) -> tuple[np.ndarray, np.ndarray]:
-    """Of the phase diagram, by name."""
-    ranges = {"alpha": (np.log(2) / state.dim, 0.6), "gamma": (0.1, 0.95), "beta": (0.05, 2.0), "mu": (-0.2, 1.0)}
-    (low, high), (bottom, top) = (ranges[name] for name in _DIAGRAMS[state.diagram])
-    return np.linspace(low, high, points), np.linspace(bottom, top, points)
+def _ranges(state: Regression) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The ranges of x and y of the phase diagram."""
+    ranges = {"alpha": (log(2) / state.dim, 0.6), "gamma": (0.1, 0.95), "beta": (0.05, 2.0), "mu": (-0.2, 1.0)}
+    x_name, y_name = _DIAGRAMS[state.diagram]
+    return ranges[x_name], ranges[y_name]
 
 
 def python(state: Regression) -> str:
     """The code that makes the same numbers, and the picture of the landscapes with their descents."""
     x_name, y_name = _DIAGRAMS[state.diagram]
-    x, y = (values.tolist() for values in _axes(state))
+    x, y = (f"np.linspace({low!r}, {high!r}, {_DIAGRAM})" for low, high in _ranges(state))
     options = f"{state.steps}, start={state.start}, every={state.every}"
     lines = [
         "import matplotlib.pyplot as plt\nimport numpy as np\n\nfrom limitlaw import slr\n",
-        f"p = {call('slr.Problem', **state.settings())}",
+        f"problem = {call('slr.Problem', **state.settings())}",
         f"grid = np.linspace(-1, 1, {_GRID})",
-        "exact = p.risk(grid[None, :], grid[:, None])",
-        'mean_field = p.risk(grid[None, :], grid[:, None], method="mean-field")',
-        f"run = p.descent({options})",
-        f'mean_field_run = p.descent({options}, method="mean-field")',
-        "fig, axes = plt.subplots(1, 2, figsize=(9, 4))",
+        "exact = problem.risk(grid[None, :], grid[:, None])",
+        'mean_field = problem.risk(grid[None, :], grid[:, None], method="mean-field")',
+        f"run = slr.descent(problem, {options})",
+        f'mean_field_run = slr.descent(problem, {options}, method="mean-field")',
+        'fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")',
         "for ax, risk, path in zip(axes, (exact, mean_field), (run, mean_field_run), strict=True):",
-        '    fig.colorbar(ax.pcolormesh(grid, grid, risk, cmap="cividis"), ax=ax)',
+        '    fig.colorbar(ax.pcolormesh(grid, grid, risk, cmap="cividis"), ax=ax, label="excess risk")',
         '    ax.plot(path.mu, path.nu, color="red")',
+        '    ax.set(title=path.method, xlabel="μ", ylabel="ν")',
         'fig.savefig("regression.png")',
     ]
     if state.link == "linear":
-        lines.append(f"baselines = {{L: p.changed(tokens=L).baselines() for L in {_LENGTHS}}}")
-    lines.append(f"diagram = p.phase_diagram({x_name!r}, {y_name!r}, x_values={x}, y_values={y})")
+        lines.append(f"baselines = {{L: slr.baselines(problem.changed(tokens=L)) for L in {_LENGTHS}}}")
+    lines.append(f"diagram = slr.phase_diagram(problem, {x_name!r}, {y_name!r}, x_values={x}, y_values={y})")
     return "\n".join(lines) + "\n"

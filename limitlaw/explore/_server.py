@@ -20,7 +20,6 @@ from pydantic import BaseModel
 
 from .. import __version__
 from ._jobs import Cancelled, Jobs, Report
-from ._memory import Room
 from ._state import Control, FieldError
 from ._views import VIEWS, View
 
@@ -48,16 +47,19 @@ class Refusal(BaseModel):
     message: str
 
 
-def create_app(token: str | None = None, *, warm: bool = False, room: Room | None = None) -> FastAPI:
-    """The application; with a `token`, only for who has it. `warm` prepares the first picture at once; `room` is what answers may leave behind.
+def create_app(token: str | None = None, *, warm: bool = False) -> FastAPI:
+    """The web application.
 
-    !!! Example
+    Args:
+        token: The access token that a request must bring; None if none is needed.
+        warm: Whether to prepare the first picture before it is asked for.
 
+    Example:
         >>> from limitlaw.explore._server import create_app
         >>> "/api/layer/density" in create_app().openapi()["paths"]
         True
     """
-    jobs = {name: Jobs(room=room, view=name) for name in VIEWS}  # what takes long in one view does not hold up another
+    jobs = {name: Jobs() for name in VIEWS}  # what takes long in one view does not hold up another
     answers = [_Answers(name, part) for name, view in VIEWS.items() for part in view.parts]
     answers += [_Answers(name, part, sketch=True) for name, view in VIEWS.items() for part in view.sketched]
 
@@ -103,8 +105,7 @@ def create_app(token: str | None = None, *, warm: bool = False, room: Room | Non
 def plotly_script() -> Path:
     """plotly's own script, as its package ships it; the package itself is not imported.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore._server import plotly_script
         >>> plotly_script().name
         'plotly.min.js'

@@ -2,13 +2,12 @@
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ..networks import unknown_key
+from .._checks import ArgumentError, known_keys
 
 _LONGEST_TEXT = 2000
 
@@ -16,12 +15,11 @@ _LONGEST_TEXT = 2000
 class FieldError(ValueError):
     """A value that cannot be used, and the field where it was given ("" if no single one is to blame).
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore import FieldError
-        >>> error = FieldError("width", "width=0: must be a positive integer or inf.")
+        >>> error = FieldError("width", "width=0 must be a positive integer or inf.")
         >>> error.field, str(error)
-        ('width', 'width=0: must be a positive integer or inf.')
+        ('width', 'width=0 must be a positive integer or inf.')
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -33,15 +31,14 @@ class FieldError(ValueError):
 class Control:
     """How a field is shown and read: a choice, a whole number (`inf` and some words may be allowed), a number, or text.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore import Control
         >>> width = Control("width", "count", low=1, high=1e6, infinite=True)
         >>> width.read("width", "64"), width.read("width", "inf")
         (64, inf)
         >>> width.read("width", "many")
         Traceback (most recent call last):
-        limitlaw.explore._state.FieldError: width='many': must be a whole number from 1 to 1000000 or inf.
+        limitlaw.explore._state.FieldError: width='many' must be a whole number from 1 to 1000000 or inf.
     """
 
     label: str
@@ -62,14 +59,14 @@ class Control:
         text = text.strip()
         if self.kind == "text":
             if len(text) > _LONGEST_TEXT:
-                raise FieldError(name, f"{name}: has {len(text)} characters; write at most {_LONGEST_TEXT}.")
+                raise FieldError(name, f"{name} has {len(text)} characters. Write at most {_LONGEST_TEXT}.")
             return text
         if text in self.choices or (self.infinite and text == "inf"):
             return math.inf if text == "inf" else text
         value = _number(text)
         fits = self.low <= value <= self.high and (self.kind == "number" or value.is_integer())
         if self.kind == "choice" or not fits:
-            raise FieldError(name, f"{name}={text[:60]!r}: must be {self._allowed()}.")
+            raise FieldError(name, f"{name}={text[:60]!r} must be {self._allowed()}.")
         return int(value) if self.kind == "count" else value
 
     def write(self, value: Any) -> str:
@@ -92,8 +89,7 @@ def control(default: Any, label: str, kind: str, hint: str = "", **details: Any)
 class State:
     """Values of all fields of a view.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore import VIEWS
         >>> state = VIEWS["layer"].state.parse({"heads": "1", "width": "inf"})
         >>> state.heads, state.query()
@@ -110,7 +106,7 @@ class State:
         """From the parameters of a URL; what is not there has its default. Every field is checked, and all of them together."""
         controls = cls.controls()
         try:
-            unknown_key("this view", query, tuple(controls))
+            known_keys("this view", query, tuple(controls))
         except ValueError as error:
             raise FieldError("", str(error)) from None
         state = cls(**{name: controls[name].read(name, text) for name, text in query.items()})
@@ -136,10 +132,9 @@ class State:
 
 @contextmanager
 def blaming(state: State) -> Iterator[None]:
-    """Turn the library's refusals into errors of the field whose argument their sentence starts with.
+    """Turn the library's refusals into errors of the field that the refused argument comes from.
 
-    !!! Example
-
+    Example:
         >>> import limitlaw as ll
         >>> from limitlaw.explore import VIEWS
         >>> from limitlaw.explore._state import FieldError, blaming
@@ -155,8 +150,8 @@ def blaming(state: State) -> Iterator[None]:
     except FieldError:
         raise
     except (ValueError, TypeError) as error:
-        argument = re.match(r"\w*", str(error))
-        raise FieldError(state.field_of(argument[0] if argument else ""), str(error)) from None
+        argument = error.argument if isinstance(error, ArgumentError) else ""
+        raise FieldError(state.field_of(argument), str(error)) from None
 
 
 def _number(text: str) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .._checks import ArgumentError
 from . import _depth, _layer, _regression
 from ._jobs import Report
 from ._panels import Panel
@@ -23,8 +24,7 @@ class Part:
 class View:
     """A page of the explorer: a state, and the parts that show it, in the order in which they are computed.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.explore import VIEWS
         >>> view = VIEWS["layer"]
         >>> state = view.state.parse({"width": "inf", "heads": "1"})
@@ -53,7 +53,7 @@ class View:
         """What a part shows until its answer is there; None where the answer is as good as a sketch."""
         make = self.parts[part].sketch
         if make is None:
-            raise ValueError(f"part={part!r}: has no sketch; use one of {self.sketched}.")
+            raise ArgumentError("part", f"part={part!r} has no sketch. Use one of {self.sketched}.")
         with blaming(state):
             return make(state, report)
 
@@ -90,7 +90,6 @@ VIEWS: Mapping[str, View] = {
             "remarks": Part("What stands out", _depth.remarks),
         },
         _depth.python,
-        compiles=False,
     ),
     "regression": View(
         "Single location",

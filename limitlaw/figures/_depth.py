@@ -36,8 +36,7 @@ _POINTS = 2**17  # behind an integral over scores that quadrature does not finis
 def network(kind: str, depth: int, *, beta: float, correlation: float, head_dim: Any = "split") -> Network:
     """A stack of `depth` blocks with the score scale `beta`.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.figures import _depth
         >>> _depth.network("skip", 16, beta=2.0, correlation=0.0).layers
         (Repeat(16, Residual(Attention(heads=2, head_dim='split', query_std=2.0))),)
@@ -104,7 +103,7 @@ def along_the_depth(
     - `deficit`: what the entropy of attention, over that of uniform attention, lacks of 1, in each block (none at the input).
     """
     net = network(kind, depth, beta=beta, correlation=correlation, head_dim=head_dim or "split")
-    t = net.trajectory(samples, width=width, seed=seed)
+    t = net.trajectory(samples, width=width, seed=seed, progress=False)
     K = t.gram.astype(np.float64)
     gap, last = pair_gap(K), K[:, :, -1, -1]
     centring = np.eye(TOKENS) - 1 / TOKENS
@@ -123,8 +122,7 @@ def along_the_depth(
 def pair_gap(K: np.ndarray) -> np.ndarray:
     """`1 - cos`, averaged over pairs of tokens, of Gram matrices `(..., s, s)`.
 
-    !!! Example
-
+    Example:
         >>> import numpy as np
         >>> from limitlaw.figures import _depth
         >>> float(_depth.pair_gap(np.array([[4.0, 1.0], [1.0, 1.0]])))
@@ -148,8 +146,8 @@ def layer(beta: float, correlation: float, head_dim: int | None) -> Task:
 def one_layer(*, beta: float, correlation: float, head_dim: int | None) -> Result:
     """Variance and excess kurtosis of the last token, with their errors, by integrating over its scores."""
     attention = Attention(heads=HEADS, head_dim=head_dim, query_std=beta)
-    law = Network(GramInputs(_gram(correlation)), attention).law(token=TOKENS - 1, samples=_POINTS)
-    moments = {"variance": law.var(), "kurtosis": law.kurtosis()}
+    law = Network(GramInputs(_gram(correlation)), attention).law(token=TOKENS - 1, samples=_POINTS, progress=False)
+    moments = {"variance": law.variance(), "kurtosis": law.kurtosis()}
     return {name: np.array([value, value.stderr]) for name, value in moments.items()}
 
 

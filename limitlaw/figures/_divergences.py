@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..divergence import Convergence, Fit
+from ..distances import Convergence, Fit
 from ..numerics import Estimate
 from ..runs import Task
 from ..studies import Study, to_target

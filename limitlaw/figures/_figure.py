@@ -25,8 +25,7 @@ Load = Callable[[Task], Result]
 class Table:
     """A small table: a header, and rows of text.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.figures import Table
         >>> table = Table(("width", "KL"), (("64", "0.00073"), ("128", "0.00018")))
         >>> dict(zip(table.header, table.rows[1], strict=True))
@@ -39,8 +38,7 @@ class Table:
     def as_data(self) -> list[list[str]]:
         """Header and rows as programs read them: numbers without ornament, and a column of its own for standard errors.
 
-        !!! Example
-
+        Example:
             >>> from limitlaw.figures import Table
             >>> Table(("tokens", "KL"), (("1,267", "1.04e-5 ± 2e-7"), ("∞", "5.8 × 10⁻⁴"))).as_data()
             [['tokens', 'KL', 'KL, stderr'], ['1267', '1.04e-5', '2e-7'], ['inf', '5.8e-4', '']]
@@ -79,8 +77,7 @@ class Figure(abc.ABC):
     `tasks(settings)` says what to compute, `dataset` collects the results as labelled arrays, and from those alone `draw` makes the
     picture, `table` the numbers and `finding` the sentence that a reader should take away. `claim` is what the paper says.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.figures import FIGURES, Settings
         >>> figure, settings = FIGURES["slr_landscape"], Settings(points=4)
         >>> results = {task.key: task.run() for task in figure.tasks(settings)}

@@ -12,8 +12,8 @@ from ..studies import named
 def scores(*, network: dict[str, Any], width: int, samples: int, draws: int, seed: int) -> Result:
     """The score of token 1 with itself in one head, and its exact law on a grid."""
     net = from_plain(network)
-    drawn = net.sample(samples, width=width, observe="scores", token=0, seed=seed)[:, 0, 0]
-    law = net.law(width=width, observe="scores", token=0, key=0, seed=seed, samples=draws)
-    grid = np.linspace(-5, 5, 401) * float(law.std())
-    moments = named("variance", law.var()) | named("kurtosis", law.kurtosis())
+    drawn = net.sample(samples, width=width, observe="scores", token=0, seed=seed, progress=False)[:, 0, 0]
+    law = net.score_law(0, 0, width=width, seed=seed, samples=draws, progress=False)
+    grid = np.linspace(-5, 5, 401) * float(law.standard_deviation())
+    moments = named("variance", law.variance()) | named("kurtosis", law.kurtosis())
     return {"score": drawn, "grid": grid, "density": law.pdf(grid), **moments}

@@ -19,8 +19,7 @@ KINDS = ("pdf", "png")
 def pictures(figure: Figure, settings: Settings) -> Task:
     """The task that draws a figure.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.figures import FIGURES, Settings, pictures
         >>> task = pictures(FIGURES["slr_phase"], Settings.quick())
         >>> task.name, [need.name for need in task.needs]

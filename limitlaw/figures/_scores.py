@@ -58,7 +58,7 @@ class ScoreFigure(Figure):
         import xarray as xr
 
         results = [load(task) for task in self.tasks(settings)]
-        limit = self._network("sqrt").law(width=inf, observe="scores", token=0, key=0)
+        limit = self._network("sqrt").score_law(0, 0, width=inf, progress=False)
         data = xr.Dataset(
             {
                 name: (("scale", along), np.stack([result[name] for result in results]))

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from .. import _arguments
+from .. import _checks
+from .._checks import ArgumentError
 
 _MOST_SAMPLES, _MOST_TOKENS = 10**7, 128
 
@@ -15,8 +16,7 @@ class Settings:
     behind an exact finite-width law, `tokens` the length of the sequences of figure 4, which the paper's code does not tell. `steps` of descent and
     `points` along an axis of a map are those of the figures of single-location regression, `depth` is the number of blocks of the deep networks.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.figures import Settings
         >>> Settings().trials, Settings.quick().trials
         (10, 3)
@@ -32,7 +32,7 @@ class Settings:
     depth: int = 16
 
     def __post_init__(self) -> None:
-        _arguments.seed(self.seed)
+        _checks.seed(self.seed)
         for name, value, least in (
             ("trials", self.trials, 2),
             ("samples", self.samples, 100),
@@ -41,13 +41,17 @@ class Settings:
             ("points", self.points, 4),
             ("depth", self.depth, 8),
         ):
-            if value is not None and _arguments.positive_integer(name, value) < least:
-                raise ValueError(f"{name}={value}: must be at least {least}.")
-        if _arguments.positive_integer("tokens", self.tokens) < 2:
-            raise ValueError(f"tokens={self.tokens}: one token attends to itself alone; give at least 2.")
+            if value is not None and _checks.positive_integer(name, value) < least:
+                raise ArgumentError(name, f"{name}={value} must be at least {least}.")
+        if _checks.positive_integer("tokens", self.tokens) < 2:
+            raise ArgumentError(
+                "tokens", f"tokens={self.tokens} must be at least 2: a single token attends to itself only."
+            )
         for name, value, most in (("samples", self.samples, _MOST_SAMPLES), ("tokens", self.tokens, _MOST_TOKENS)):
             if value is not None and value > most:
-                raise ValueError(f"{name}={value}: a figure takes too long, or too much memory; give at most {most:,}.")
+                raise ArgumentError(
+                    name, f"{name}={value} makes a figure too slow, or too large for memory. Use at most {most:,}."
+                )
 
     @classmethod
     def quick(cls) -> "Settings":

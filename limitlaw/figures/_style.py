@@ -72,8 +72,7 @@ def panels(rows: int, columns: int, height: float, *, gap: float = 0.26, right: 
 def save(figure: Any, path: Path) -> None:
     """Write a figure to a file, in the format that its name says; equal figures make equal files.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, pathlib
         >>> from matplotlib.figure import Figure
         >>> from limitlaw.figures import save

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runs import Task
+from ..slr import BASELINES
 from . import _regression as regression
 from ._figure import Figure, Load, Table
 from ._settings import Settings
@@ -18,16 +19,8 @@ if TYPE_CHECKING:
 
 _PROBLEM = {"dim": 20, "gamma": 0.8, "beta": 1.0}
 _LARGEST = 160_000
-_NAMES = {
-    "linear": "linear",
-    "linear_attention": "linear attention",
-    "erf_best": "erf gate",
-    "best_pointwise": "best pointwise gate",
-    "softmax": "softmax, β = 1",
-    "softmax_best": "softmax, best β",
-    "bayes_projections": "Bayes, projections",
-    "bayes_full": "Bayes, whole tokens",
-}
+_NAMES = {name: label.replace("beta", "β") for name, label in BASELINES.items() if name != "zero"}
+_NAMES["softmax"] = f"softmax, β = {_PROBLEM['beta']:g}"
 
 
 @dataclass(frozen=True, kw_only=True)

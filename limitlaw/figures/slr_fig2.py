@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import slr
 from ..runs import Task
 from ..slr import Problem
 from . import _regression as regression
@@ -152,13 +153,13 @@ class LinksFigure(Figure):
         )
         problem = Problem(**regression.FIGURE_2, link="quadratic")
         steepest = min(
-            point.transverse[1] for point in problem.stationary_points() if point.kind == "sink" and point.transverse
+            point.transverse[1] for point in slr.stationary_points(problem) if point.kind == "sink" and point.transverse
         )
         return (
             f"From an informed start (μ₀ = {_INFORMED[0]}, ν₀ = {_INFORMED[1]}, the rest 0) the largest gap in ν between simulation and exact dynamics is "
             f"{', '.join(f'{float(exact.sel(link=link)):.2f} ({link})' for link in _LINKS)}; between simulation and mean field at α = 0, "
             f"{', '.join(f'{float(mean.sel(link=link)):.2f} ({link})' for link in _LINKS)}. The mean field with the actual number of tokens puts the "
-            f"transition at μ = {problem.thresholds()['mu']:.3f} and does not move from below it. {uniform} For the quadratic link a step of {regression.STEP_SIZE} is too long: at "
+            f"transition at μ = {slr.thresholds(problem)['mu']:.3f} and does not move from below it. {uniform} For the quadratic link a step of {regression.STEP_SIZE} is too long: at "
             f"the oracle the curvature in ζ is {-steepest:.0f}, so that {regression.STEP_SIZE} times it is above 2, and descent that has arrived is thrown out again unless ζ is exactly 0."
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..runs import Task
-from ..slr import SYMBOLS, PhaseDiagram, Problem
+from ..slr import PhaseDiagram, Problem
 from . import _regression as regression
 from ._figure import Figure, Load, Table
 from ._settings import Settings
@@ -81,7 +81,7 @@ class PhaseFigure(Figure):
             for name in dict.fromkeys(diagram.phase.ravel().tolist()):
                 risk = diagram.risk[diagram.phase == name]
                 rows.append(
-                    (", ".join(SYMBOLS[axis].split(" = ")[0] for axis in (diagram.x_name, diagram.y_name)), name, str(risk.size), f"{np.median(risk):.3g}", f"{risk.min():.3g}", f"{risk.max():.3g}")
+                    (", ".join(label.split(" = ")[0] for label in (diagram.x_label, diagram.y_label)), name, str(risk.size), f"{np.median(risk):.3g}", f"{risk.min():.3g}", f"{risk.max():.3g}")
                 )  # fmt: skip
         return Table(("diagram over", "phase", "points", "median exact risk", "smallest", "largest"), tuple(rows))
 

@@ -136,8 +136,7 @@ class Effort:
 def page(sections: list[Section], settings: Settings, made: Provenance, effort: Effort, costs: Table) -> str:
     """The report as HTML, pictures included.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.figures import Settings, Table
         >>> from limitlaw.report import Provenance, page
         >>> from limitlaw.report._page import Effort

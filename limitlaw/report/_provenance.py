@@ -17,11 +17,10 @@ _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox", "jaxtyping", "matplot
 class Provenance:
     """What someone else needs to know to get the same numbers.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.report import Provenance
         >>> Provenance.here().versions["limitlaw"]
-        '0.1.0'
+        '0.2.0'
     """
 
     hardware: str

@@ -24,8 +24,7 @@ class Reproduction:
     A result is computed once and kept under all that it depends on; a figure is drawn again only if its data or its code have changed.
     `only` limits the work: "data" computes, "figures" draws what was computed, "report" writes the page of what was drawn.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, pathlib
         >>> from rich.console import Console
         >>> from limitlaw.figures import Settings
@@ -76,12 +75,12 @@ class Reproduction:
         if (self.out / "store").exists() and not (self.out / "study.json").exists():
             return
         if self.only in ("figures", "report"):
-            raise StoreError(f"--only {self.only}: nothing has been computed in {self.out}; run without --only first.")
+            raise StoreError(f"--only {self.only}: nothing has been computed in {self.out}. Run without --only first.")
         pictures = (f"{name}.{kind}" for name in FIGURES for kind in KINDS)
         for name in ("report.html", "data", "study.json", *pictures):
             if (self.out / name).exists():
                 raise StoreError(
-                    f"{self.out / name} is there, and no run of limitlaw reproduce made it; choose another folder with --out."
+                    f"{self.out / name} exists, and limitlaw reproduce did not make it. Choose another folder with --out."
                 )
 
     def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress], client: Any) -> None:
@@ -128,8 +127,8 @@ class Reproduction:
             missing = [task for task in with_needs(FIGURES[name].tasks(self.settings)) if not store.has(task)]
             if missing:
                 raise StoreError(
-                    f"--only {self.only}: {name} has not been computed with these settings in {self.out} ({missing[0].name} is missing); "
-                    f"run without --only, or --only data first."
+                    f"--only {self.only}: {name} has not been computed with these settings in {self.out} "
+                    f"({missing[0].name} is missing). Run without --only, or with --only data, first."
                 )
 
     def _collect(self, figure: Figure, store: Store) -> bool:
@@ -180,7 +179,8 @@ class Reproduction:
         missing = set(self.names) - {section.figure.name for section in sections}
         if missing:
             raise StoreError(
-                f"--only report: {sorted(missing)[0]} has not been drawn with these settings in {self.out}; run without --only first."
+                f"--only report: {sorted(missing)[0]} has not been drawn with these settings in {self.out}. "
+                f"Run without --only first."
             )
         shown = tuple(section.figure.name for section in sections)
         effort = Effort(time.perf_counter() - start, len(results), len(results - self._computed))

@@ -24,8 +24,7 @@ _MOST_ROWS = 200
 def write_study_page(sweep: Sweep) -> Path:
     """Write `report.html` into the folder of a sweep; says where it is.
 
-    !!! Example
-
+    Example:
         >>> import tempfile
         >>> from limitlaw.report import write_study_page
         >>> from limitlaw.studies import Study, Sweep

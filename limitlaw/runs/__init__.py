@@ -10,6 +10,7 @@ from ._progress import Progress as Progress
 from ._store import Store as Store, StoreError as StoreError, remove_parts as remove_parts, replacing as replacing
 from ._task import (
     NUMERICAL as NUMERICAL,
+    REGRESSION as REGRESSION,
     Result as Result,
     Task as Task,
     code_version as code_version,

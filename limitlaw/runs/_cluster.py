@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import logging
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import _arguments
+from .. import _checks
+from .._checks import ArgumentError, missing_package
 from ._dask import ClusterError, check_versions, take_cores
 from ._engine import shares
 
-_HOW = "use local:N, tcp://host:port, or slurm"
+_HOW = "Use local:N, tcp://host:port, or slurm"
 _CONNECT = 10.0  # seconds for a scheduler to answer
 _PROFILE = {
-    "jobs": (int, "how many jobs to submit"),
-    "cores": (int, "cores of a job"),
-    "processes": (int, "workers in a job"),
-    "memory": (str, "of a job, such as '16GB'"),
-    "walltime": (str, "such as '01:00:00'"),
+    "jobs": (int, "the number of jobs to submit"),
+    "cores": (int, "the cores of a job"),
+    "processes": (int, "the number of workers in a job"),
+    "memory": (str, "the memory of a job, such as '16GB'"),
+    "walltime": (str, "the time limit, such as '01:00:00'"),
     "queue": (str, "the partition"),
-    "account": (str, "who pays"),
-    "interface": (str, "network interface, such as 'ib0'"),
+    "account": (str, "the account to charge"),
+    "interface": (str, "the network interface, such as 'ib0'"),
     "python": (str, "the interpreter on the nodes"),
     "job_extra_directives": (list, "further #SBATCH lines"),
     "job_script_prologue": (list, "commands before the workers start"),
@@ -38,14 +38,13 @@ _NEEDED = ("cores", "memory")
 class Cluster:
     """A place with workers: `Cluster.of("local:4")`, checked before anything starts.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.runs import Cluster
         >>> Cluster.of("local:4")
         Cluster(kind='local', address='', workers=4)
         >>> Cluster.of("cloud")
         Traceback (most recent call last):
-        ValueError: --cluster 'cloud': use local:N, tcp://host:port, or slurm.
+        limitlaw._checks.ArgumentError: --cluster 'cloud' is not known. Use local:N, tcp://host:port, or slurm.
     """
 
     kind: str
@@ -58,23 +57,29 @@ class Cluster:
         """From the words of `--cluster`, and a profile file for `slurm`."""
         if text == "slurm":
             if profile is None:
-                raise ValueError(
-                    "--cluster slurm: give --profile FILE, a TOML file with cores = ... and memory = '...GB' of a job, and jobs, queue, walltime, ..."
+                raise ArgumentError(
+                    "profile",
+                    "--cluster slurm needs --profile FILE, a TOML file with cores = ... and memory = '...GB' of a job, and "
+                    "jobs, queue, walltime, ...",
                 )
             return cls("slurm", profile=_read_profile(profile))
         if profile is not None:
-            raise ValueError(f"--profile {profile} with --cluster {text!r}: a profile belongs to slurm; leave it out.")
+            raise ArgumentError(
+                "profile", f"--profile {profile} belongs to --cluster slurm, not to --cluster {text!r}. Leave it out."
+            )
         if text.startswith(("tcp://", "tls://")):
             host, _, port = text.split("://", 1)[1].rpartition(":")
             if not host or not port.isdigit():
-                raise ValueError(f"--cluster {text!r}: must have a host and a port, such as tcp://10.0.0.1:8786.")
+                raise ArgumentError(
+                    "cluster", f"--cluster {text!r} must have a host and a port, such as tcp://10.0.0.1:8786."
+                )
             return cls("scheduler", address=text)
         kind, _, count = text.partition(":")
         if kind == "local":
             if not count.isdigit() or not int(count):
-                raise ValueError(f"--cluster {text!r}: must say how many workers, such as local:4.")
-            return cls("local", workers=int(_arguments.positive_integer("--cluster local", int(count))))
-        raise ValueError(f"--cluster {text!r}: {_HOW}.")
+                raise ArgumentError("cluster", f"--cluster {text!r} must give the number of workers, such as local:4.")
+            return cls("local", workers=int(_checks.positive_integer("--cluster local", int(count))))
+        raise ArgumentError("cluster", f"--cluster {text!r} is not known. {_HOW}.")
 
     @contextmanager
     def client(self) -> Iterator[Any]:
@@ -86,7 +91,8 @@ class Cluster:
                 client = Client(address, timeout=_CONNECT, set_as_default=False)
             except (OSError, TimeoutError, ValueError):
                 raise ClusterError(
-                    f"--cluster {self.address}: no scheduler answers there; start one with `dask scheduler`, or see whether the address is right."
+                    f"--cluster {self.address}: no scheduler answers there. Start one with dask scheduler, or check the "
+                    f"address."
                 ) from None
             try:
                 if own:
@@ -124,7 +130,7 @@ class Cluster:
         try:
             from dask_jobqueue.slurm import SLURMCluster
         except ImportError:
-            raise ClusterError("--cluster slurm needs dask-jobqueue; pip install 'limitlaw[cluster]'.") from None
+            raise ClusterError(f"--cluster slurm: {missing_package('dask-jobqueue', 'cluster')}") from None
         options = {name: value for name, value in self.profile.items() if name != "jobs"}
         return SLURMCluster(**options, scheduler_options={"dashboard_address": "127.0.0.1:0"})
 
@@ -134,7 +140,7 @@ def require_dask() -> None:
     try:
         import distributed  # noqa: F401
     except ImportError:
-        raise ClusterError("--cluster needs dask; pip install 'limitlaw[cluster]'.") from None
+        raise ClusterError(f"--cluster: {missing_package('dask', 'cluster')}") from None
 
 
 def _quiet() -> None:
@@ -157,20 +163,13 @@ def _deal_out_cores(client: Any) -> None:
 
 
 def _read_profile(file: Path) -> dict[str, Any]:
-    from ..networks import unknown_key
-
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"--profile {file}: {error.strerror}; give a TOML file that can be read.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"--profile {file}: not TOML: {error}.") from None
-    unknown_key(f"the profile {file}", table, _PROFILE)
+    table = _checks.read_toml(file)
+    _checks.known_keys(f"the profile {file}", table, _PROFILE)
     for name, value in table.items():
         kind, meaning = _PROFILE[name]
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise ValueError(f"--profile {file}: {name}={value!r} must be {kind.__name__}: {meaning}.")
+            raise ArgumentError("profile", f"--profile {file}: {name}={value!r} must be {kind.__name__}, {meaning}.")
     for name in _NEEDED:
         if name not in table:
-            raise ValueError(f"--profile {file}: {name!r} is missing: {_PROFILE[name][1]}.")
+            raise ArgumentError("profile", f"--profile {file} has no {name!r}, {_PROFILE[name][1]}. Add it.")
     return table

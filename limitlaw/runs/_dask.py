@@ -122,7 +122,9 @@ class DaskEngine:
 
     def _lost(self, how: str) -> ClusterError:
         where = getattr(getattr(self._client, "scheduler", None), "address", None) or "the cluster"
-        return ClusterError(f"{where} {how}; what is done is kept: start it again, and run the same command.")
+        return ClusterError(
+            f"{where} {how}. Finished results are saved; start it again, and run the same command again to resume."
+        )
 
     def close(self) -> None:
         futures, self._running = list(self._running), {}
@@ -142,7 +144,7 @@ def _compute(batch: list[Task], codes: list[str], *needs: Result) -> list[tuple[
 
     if codes != [_code(task) for task in batch]:
         raise RuntimeError(
-            "a worker has another version of limitlaw or of its libraries than the client; install the same on both"
+            "A worker has another version of limitlaw or of its libraries than the client. Install the same on both."
         )
     out: list[tuple[Result | BaseException, float]] = []
     with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits

@@ -48,8 +48,7 @@ def complete(
     with its share of the cores, and tasks of one program stay with the worker that compiled it while there is other work. A `client` of
     `dask.distributed` has workers of its own.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, numpy as np
         >>> from limitlaw.runs import Store, Task, complete
         >>> def squares(*, count):
@@ -99,8 +98,7 @@ def complete(
 def prepare_processes(*modules: str) -> None:
     """Begin to import, in a process beside, what computing processes will be forked with; at once if it has begun before.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.runs import prepare_processes
         >>> prepare_processes("limitlaw.networks")  # returns at once
     """
@@ -254,7 +252,7 @@ class _Worker:
             return task, self.pipe.recv()
         except (EOFError, ConnectionError):
             raise StoreError(
-                f"{task.name}: the process that computed it was ended from outside (too little memory?); what is done is kept: "
+                f"{task.name}: the process that computed it was killed, perhaps for lack of memory. Finished results are saved; "
                 f"run the same command again, or use --workers 1."
             ) from None
 
@@ -288,8 +286,7 @@ def _one_thread_a_library(modules: int) -> None:
 def collect_rarely() -> None:
     """For a process that ends soon: fonts and compilers make many small objects, none of them garbage.
 
-    !!! Example
-
+    Example:
         >>> import gc
         >>> from limitlaw.runs import collect_rarely
         >>> before = gc.get_threshold()

@@ -19,8 +19,7 @@ class Progress:
 
     Jobs are worked on in their order, so a job is ready when what is left of those before it and of itself is done.
 
-    !!! Example
-
+    Example:
         >>> import numpy as np
         >>> from rich.console import Console
         >>> from limitlaw.runs import Progress, Task

@@ -30,8 +30,7 @@ class Store:
     A result is written beside its place and moved there in one step, so that a kill leaves the old state or the new one. A folder that
     is not a store, or a result that cannot be read back, is refused by name and never overwritten.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, numpy as np
         >>> from limitlaw.runs import Store, Task
         >>> def squares(*, count):
@@ -49,7 +48,7 @@ class Store:
         self.results = self.folder / "results"
         mark = self.folder / _MARK
         if self.folder.exists() and not mark.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            raise StoreError(f"{self.folder} is not a store of limitlaw; move it away, or choose another folder.")
+            raise StoreError(f"{self.folder} is not a store of limitlaw. Move it away, or choose another folder.")
         self.results.mkdir(parents=True, exist_ok=True)
         if not mark.exists():
             with replacing(mark) as path:
@@ -62,11 +61,12 @@ class Store:
             known = found["store"] == "limitlaw" and found["format"]
         except (ValueError, KeyError, TypeError):
             raise StoreError(
-                f"{mark} is damaged, so {self.folder} may be too; move it away, or choose another folder."
+                f"{mark} is damaged, so {self.folder} may be too. Move it away, or choose another folder."
             ) from None
         if known != _FORMAT:
             raise StoreError(
-                f"{self.folder} has format {found.get('format')!r}, this version of limitlaw reads {_FORMAT}; move it away, or choose another folder."
+                f"{self.folder} has format {found.get('format')!r}, but this version of limitlaw reads {_FORMAT}. Move it "
+                f"away, or choose another folder."
             )
 
     @contextlib.contextmanager
@@ -165,8 +165,7 @@ class Store:
 def remove_parts(*folders: Path) -> None:
     """Remove what runs that were killed had begun to write into these folders with `replacing`.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, pathlib
         >>> from limitlaw.runs import remove_parts
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -188,8 +187,7 @@ def remove_parts(*folders: Path) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """A place beside `path` to write to, moved onto it at the end, or removed if something went wrong.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, pathlib
         >>> from limitlaw.runs import replacing
         >>> with tempfile.TemporaryDirectory() as folder:

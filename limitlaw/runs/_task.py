@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from ..networks import OwnKind
+
 Result = dict[str, np.ndarray]
 """What a task computes: named arrays."""
 
 _PACKAGE = Path(__file__).parent.parent
-NUMERICAL = ("_arguments.py", "numerics", "laws", "netsor", "networks", "divergence")
+NUMERICAL = ("_checks.py", "numerics", "laws", "netsor", "networks", "distances")
 """The files and packages that tasks depend on unless told otherwise."""
+REGRESSION = ("_checks.py", "numerics", "slr")
+"""The files and packages that tasks about single-location regression depend on."""
 
 _LIBRARIES = ("jax", "jaxlib", "numpy", "scipy")
 
@@ -29,8 +33,7 @@ class Task:
     Its `key` is a digest of the function's name, its code and that of the numerics, the settings, and the keys of what it
     needs. Equal keys mean equal results, so a result is computed once and kept under its key.
 
-    !!! Example
-
+    Example:
         >>> import numpy as np
         >>> from limitlaw.runs import Task
         >>> def squares(*, count):
@@ -45,6 +48,7 @@ class Task:
     settings: Mapping[str, Any]
     needs: tuple["Task", ...] = ()
     packages: tuple[str, ...] = NUMERICAL  # of limitlaw, whose code the result depends on
+    kinds: tuple[OwnKind, ...] = ()  # classes of the user's that the settings name
     cost: float = field(default=1.0, compare=False)  # seconds, roughly
     program: str = field(
         default="", compare=False
@@ -57,7 +61,8 @@ class Task:
 
     def record(self) -> dict[str, Any]:
         """All that the result depends on, as JSON holds it."""
-        return {
+        own = {"kinds": [[kind.name, kind.digest] for kind in self.kinds]} if self.kinds else {}
+        return own | {
             "compute": f"{self.compute.__module__}.{self.compute.__qualname__}",
             "code": code_version(_source_of(self.compute), packages=self.packages),
             "settings": dict(self.settings),
@@ -66,14 +71,15 @@ class Task:
 
     def run(self, *results: Result) -> Result:
         """Compute it, given the results of what it needs."""
+        for kind in self.kinds:
+            kind.load()
         return self.compute(*results, **self.settings)
 
 
 def with_needs(tasks: Iterable[Task]) -> list[Task]:
     """The tasks and all they need, each once, needs first.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.runs import Task, with_needs
         >>> def power(*numbers, exponent):
         ...     return {"power": sum(given["power"] ** exponent for given in numbers)}
@@ -99,8 +105,7 @@ def with_needs(tasks: Iterable[Task]) -> list[Task]:
 def code_version(*extra: Path, packages: tuple[str, ...] = NUMERICAL) -> str:
     """A digest of the code that numbers depend on: the packages, `extra` files, and the libraries below them.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.runs import NUMERICAL, code_version
         >>> code_version() == code_version(packages=NUMERICAL), code_version() == code_version(packages=("slr",))
         (True, False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._measure import DISTANCES
+from ..distances import DISTANCES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -16,10 +16,7 @@ _MOST_LINES = 8
 _LABELS = {
     "variance": "variance",
     "kurtosis": "excess kurtosis",
-    "kl": "KL",
-    "tv": "total variation",
-    "ks": "Kolmogorov distance",
-    "wasserstein": "Wasserstein distance",
+    **{name: distance.long_label for name, distance in DISTANCES.items()},
     "kde_kl": "kernel estimate of the KL",
     "kde_floor": "floor of the kernel estimate",
     "outputs": "density of the output, sampled",

@@ -1,15 +1,14 @@
 """What a study varies: a network or a regression problem as plain data, and what its axes may change in it."""
 
 import copy
-import inspect
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isinf
 from typing import Any, Protocol
 
-from .. import _arguments
-from ..networks import KINDS, blocks_of, from_plain, seconds_of_a_draw, working_memory
+from .. import _checks
+from ..networks import blocks_of, from_plain, parameters_of, seconds_of_a_draw, working_memory
 from ._measure import Plain
 
 OVERLAPS = ("mu", "nu", "eta", "zeta", "rho")
@@ -69,7 +68,7 @@ class NetworkFamily:
             if name != "width":
                 family._set(name, value)
         network = from_plain(table)
-        width = network.checked_width(inf if width == "inf" else width)
+        width = network.check_width(inf if width == "inf" else width)
         return Member(
             {"network": table, "width": "inf" if isinf(width) else width},
             seconds_of_a_draw(network, width),
@@ -104,8 +103,7 @@ class NetworkFamily:
 def program_of(network: Plain) -> str:
     """What a network compiles, roughly: networks of one program share most of it.
 
-    !!! Example
-
+    Example:
         >>> import limitlaw as ll
         >>> from limitlaw.networks import as_plain
         >>> from limitlaw.studies import program_of
@@ -120,8 +118,7 @@ def program_of(network: Plain) -> str:
 def to_target(measure: str, target: str) -> str:
     """The name of a distance to a target: "kl" to the limit, "kl_to_infinite_heads" to another.
 
-    !!! Example
-
+    Example:
         >>> from limitlaw.studies import to_target
         >>> to_target("kl", "limit"), to_target("kl", "infinite_heads")
         ('kl', 'kl_to_infinite_heads')
@@ -132,8 +129,7 @@ def to_target(measure: str, target: str) -> str:
 def toward(target: str, network: Plain, width: int | str) -> Plain:
     """The network whose law at infinite width a network at a finite one is compared with.
 
-    !!! Example
-
+    Example:
         >>> import limitlaw as ll
         >>> from limitlaw.networks import as_plain
         >>> from limitlaw.studies import toward
@@ -167,8 +163,7 @@ def _within(where: str, layers: Any) -> Iterator[tuple[str, Plain]]:
 
 
 def _arguments_of(part: Plain) -> list[str]:
-    kind = KINDS.get(part.get("kind", ""))
-    return [] if kind is None else [name for name in inspect.signature(kind).parameters if name != "layers"]
+    return [name for name in parameters_of(part.get("kind", "")) if name != "layers"]
 
 
 @dataclass(frozen=True)
@@ -183,11 +178,10 @@ class ProblemFamily:
 
     def member(self, place: Mapping[str, Any]) -> Member:
         from ..slr import Problem
-        from ..slr._overlaps import as_overlaps
 
         problem, overlaps = dict(self.table), {"mu": 0.0, "nu": 0.0, **self.overlaps}
         for name, value in place.items():
             (overlaps if name in OVERLAPS else problem)[name] = value
-        values = [_arguments.finite_number(name, overlaps.get(name, 0.0)) for name in OVERLAPS]
-        as_overlaps(values, Problem(**problem).dim)
+        values = {name: _checks.finite_number(name, overlaps.get(name, 0.0)) for name in OVERLAPS}
+        Problem(**problem).overlaps(**values)
         return Member({"problem": problem, "overlaps": overlaps})

@@ -1,22 +1,20 @@
 """What a study measures: each function is a task of its own, settings and earlier results in, arrays out."""
 
 import functools
-import warnings
 from math import inf, isinf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
-from ..divergence import ResolutionWarning, kde_kl, kl, ks, tv, wasserstein
+from ..distances import DISTANCES, kde_kl
 from ..laws import Atoms, Gaussian, Law, ScaleMixture
+from ..laws.normal_scores import quantiles_of_normal
 from ..networks import from_plain
-from ..numerics import CubicSpline, Estimate
+from ..numerics import Estimate
 from ..runs import Result
 
 Plain = dict[str, Any]
-
-DISTANCES = {"kl": kl, "tv": tv, "ks": ks, "wasserstein": wasserstein}
-"""Distances between laws, by name."""
 
 _NORMAL = np.linspace(-9.0, 9.0, 512)
 
@@ -28,14 +26,15 @@ def width_of(width: int | str) -> int | float:
 
 def limit(*, network: Plain, samples: int, token: int = 0) -> Result:
     """The law of a token at infinite width: atoms of one head's variance, and the number of heads (0 for a Gaussian)."""
-    law = from_plain(network).law(width=inf, token=token, samples=samples)
+    law = from_plain(network).law(width=inf, token=token, samples=samples, progress=False)
     if isinstance(law, Gaussian):
-        variance = law.var()
+        variance = law.variance()
         return {"variance": np.array([variance, variance.stderr, variance.dof]), "heads": np.array(0)}
     return {
         "values": law.atoms.values,
         "weights": law.atoms.weights,
-        "left_out": law.atoms.left_out,
+        "leave_one_out": law.atoms.leave_one_out,
+        "dof": np.array(law.atoms.dof),
         "heads": np.array(law.copies),
     }
 
@@ -43,31 +42,15 @@ def limit(*, network: Plain, samples: int, token: int = 0) -> Result:
 def limit_law(result: Result) -> Law:
     """The law that `limit` found."""
     if not result["heads"]:
-        return Gaussian(var=Estimate(*result["variance"]), name="limit")
-    return _mixture(*(_Bytes.of(result[name]) for name in ("values", "weights", "left_out")), int(result["heads"]))
-
-
-class _Bytes(NamedTuple):
-    """An array that can be looked up."""
-
-    content: bytes
-    shape: tuple[int, ...]
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> "_Bytes":
-        return cls(array.astype(np.float64).tobytes(), array.shape)
-
-    def array(self) -> np.ndarray:
-        return (
-            np.frombuffer(self.content, np.float64).reshape(self.shape).copy()
-        )  # where sums find their numbers aligned
+        return Gaussian(variance=Estimate(*result["variance"]), name="limit")
+    values, weights, others = (np.array(result[name], np.float64) for name in ("values", "weights", "leave_one_out"))
+    return _mixture(Atoms(values, weights, others, float(result["dof"])), int(result["heads"]))
 
 
 @functools.lru_cache(maxsize=16)
-def _mixture(values: _Bytes, weights: _Bytes, left_out: _Bytes, heads: int) -> ScaleMixture:
-    """One object for one law: it remembers where its quantiles are and its Fourier transform, which every distance to it needs."""
-    atoms = Atoms(values.array(), weights.array(), left_out.array())
-    return ScaleMixture.of_atoms(atoms, heads, name="limit")
+def _mixture(atoms: Atoms, heads: int) -> ScaleMixture:
+    """One object for one law: it remembers its quantiles and its Fourier transform, which every distance to it needs."""
+    return ScaleMixture(atoms, copies=heads, name="limit")
 
 
 def output(
@@ -92,7 +75,7 @@ def output(
     if isinf(found) and "limit" in targets:
         law = targets["limit"]
     else:
-        law = from_plain(network).law(width=found, token=token, samples=samples, seed=seed)
+        law = from_plain(network).law(width=found, token=token, samples=samples, seed=seed, progress=False)
     out: Result = {}
     for name in measure:
         if name == "quantiles":
@@ -106,12 +89,12 @@ def output(
 
 def _number(name: str, law: Law, targets: dict[str, Law]) -> Estimate:
     if name == "variance":
-        return law.var()
+        return law.variance()
     if name == "kurtosis":
         return law.kurtosis()
     distance, _, target = name.partition("_to_")
     other = targets[target or "limit"]
-    return Estimate(0.0, 0.0) if other is law else resolved_or_not(distance, law, other)
+    return Estimate(0.0, 0.0) if other is law else DISTANCES[distance].measure(law, other).estimate
 
 
 def _with_error(law: Law, name: str, method: str, at: np.ndarray) -> Result:
@@ -121,8 +104,7 @@ def _with_error(law: Law, name: str, method: str, at: np.ndarray) -> Result:
 def named(name: str, value: Estimate) -> Result:
     """An estimate as arrays: its value, its standard error, and the degrees of freedom of that.
 
-    !!! Example
-
+    Example:
         >>> import limitlaw as ll
         >>> from limitlaw.studies import named
         >>> {name: float(value) for name, value in named("kl", ll.Estimate(0.5, 0.1, 9)).items()}
@@ -134,14 +116,14 @@ def named(name: str, value: Estimate) -> Result:
 def outputs(*, network: Plain, width: int | str, token: int, samples: int, seed: int) -> Result:
     """Outputs of a token in `samples` networks: Gaussian given their variance, which the Gram reading draws."""
     net = from_plain(network)
-    variance = net.sample(samples, width=width_of(width), token=token, observe="covariance", seed=seed)
+    variance = net.sample(samples, width=width_of(width), token=token, observe="covariance", seed=seed, progress=False)
     normal = np.random.default_rng([seed, 1]).standard_normal(samples, np.float32)
     return {"outputs": np.sqrt(variance) * normal}
 
 
 def quantiles(limit: Result) -> Result:
     """Quantiles of a limit law at the places of `_NORMAL`, through which normals become samples of it."""
-    return {"quantiles": limit_law(limit).quantiles_of_normal(_NORMAL)}
+    return {"quantiles": quantiles_of_normal(limit_law(limit), _NORMAL)}
 
 
 def _samples(limit: Result, count: int, seed: int, index: int) -> np.ndarray:
@@ -164,7 +146,7 @@ def kernel_floor(limit: Result, *, name: str, samples: int, seed: int) -> Result
 
 def along_depth(*, network: Plain, width: int | str, samples: int, seed: int, measure: list[str]) -> Result:
     """Observables after the input and after each block, averaged over tokens and heads where there are several."""
-    t = from_plain(network).trajectory(samples, width=width_of(width), seed=seed)
+    t = from_plain(network).trajectory(samples, width=width_of(width), seed=seed, progress=False)
     found = t.summary()
     return {
         f"{name}{part}": values
@@ -180,10 +162,3 @@ def regression(*, problem: Plain, overlaps: dict[str, float], measure: list[str]
     p = Problem(**problem)
     methods = {"risk": "exact", "mean_field_risk": "mean-field", "refined_risk": "refined"}
     return {name: np.asarray(p.risk(**overlaps, method=methods[name])) for name in measure}
-
-
-def resolved_or_not(name: str, first: Law, second: Law) -> Estimate:
-    """A distance, whether or not it is above its own error: the standard error is kept, and shown."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResolutionWarning)
-        return DISTANCES[name](first, second)

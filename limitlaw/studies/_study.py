@@ -6,16 +6,17 @@ import hashlib
 import itertools
 import json
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import _arguments, _html
-from ..networks import Network, as_plain, from_plain, unknown_key
-from ..runs import Task
+from .. import _checks, _html
+from .._checks import ArgumentError, ArgumentTypeError
+from ..distances import DISTANCES
+from ..networks import Network, as_plain, from_plain, own_kinds
+from ..runs import REGRESSION, Task
 from . import _measure
 from ._family import OVERLAPS, TARGETS, Family, Member, NetworkFamily, ProblemFamily, program_of, to_target, toward
 from ._measure import Plain
@@ -29,7 +30,7 @@ def _to_each(*measures: str) -> tuple[str, ...]:
     return tuple(to_target(name, target) for target in TARGETS for name in measures)
 
 
-_OF_THE_OUTPUT = ("variance", "kurtosis", "quantiles", "density", *_to_each(*_measure.DISTANCES))
+_OF_THE_OUTPUT = ("variance", "kurtosis", "quantiles", "density", *_to_each(*DISTANCES))
 OF_SAMPLES = ("outputs", *_to_each("kde_kl", "kde_floor"))
 """Measured from samples of the output alone; they come without an error."""
 
@@ -39,7 +40,7 @@ _OF_DEPTH = tuple(
 _OF_RISK = ("risk", "mean_field_risk", "refined_risk")
 _GROUPS = {
     "moments": ("variance", "kurtosis"),
-    "distances": tuple(_measure.DISTANCES),
+    "distances": tuple(DISTANCES),
     "trajectory": _OF_DEPTH,
     "risks": _OF_RISK,
 }
@@ -48,7 +49,6 @@ _OF_NETWORKS = ("network", "trials", "samples", "token", "levels", "density")
 _OF_PROBLEMS = ("problem", "overlaps")
 _LIMIT_SAMPLES = 4  # for one of a point: a limit serves many of them
 _MOST_TASKS = 1_000_000
-_SLR_CODE = ("_arguments.py", "numerics", "slr")
 
 
 @dataclass(frozen=True)
@@ -71,25 +71,45 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Study:
-    """What is varied, what is measured, how often: checked whole when it is made, before any work.
+    """What is varied, what is measured, and how often. It is checked as a whole when it is made, before any work.
 
-    `of` is the network (or the `slr.Problem`) that the study is about, as an object or as plain data; `axes` are lists of values for names in it, each
-    combination a point. `measure` lists observables, each of which comes with a standard error:
+    Every combination of the values of `axes` is a point. What is measured comes with a standard error, unless said
+    otherwise:
 
-    - of the output of `token`: "variance", "kurtosis" (both: "moments"), "quantiles" at `levels`, "density" on `points` numbers in `[-reach, reach]`, and
-      "kl", "tv", "ks", "wasserstein" to the limit (all: "distances"), from `samples` draws of the conditional variance; "kl_to_fixed_head_dim" is to the
-      limit of heads that keep the dimension they have, "kl_to_infinite_head_dim" to that of heads as wide as the model, "kl_to_infinite_heads" to the
-      Gaussian of infinitely many, and likewise the others;
-    - of samples of that output, without error: the `samples` "outputs" themselves, "kde_kl", the attention paper's kernel estimate of the divergence from
-      a sample of the limit, and "kde_floor", what it says of two samples of the limit (these too with "_to_...");
-    - along depth: "block_variance", "block_kurtosis", "block_cosine", "block_effective_rank", "block_entropy", "block_uniformity" (all: "trajectory");
+    - of the output of `token`, from `samples` draws of its conditional variance: "variance", "kurtosis" (both:
+      "moments"), "quantiles" at `levels`, "density" on a grid, and the distances to the limit, "kl", "tv", "ks",
+      "wasserstein", "wasserstein_2", "energy" (all: "distances"). "kl_to_fixed_head_dim" is the distance to the limit of
+      heads that keep the dimension they have, "kl_to_infinite_head_dim" to that of heads as wide as the model,
+      "kl_to_infinite_heads" to the Gaussian of infinitely many; likewise for the others;
+    - of samples of that output, without error: the `samples` "outputs" themselves, "kde_kl", the attention paper's kernel
+      estimate of the divergence from a sample of the limit, and "kde_floor", the same estimate between two samples of the
+      limit (these too with "_to_...");
+    - along depth: "block_variance", "block_kurtosis", "block_cosine", "block_effective_rank", "block_entropy",
+      "block_uniformity" (all: "trajectory");
     - of a problem, without error: "risk", "mean_field_risk", "refined_risk" (all: "risks") at `overlaps`.
 
-    Every point and trial has a seed of its own, made from `seed` and its values: another trial or axis value changes none of the others. A limit is computed
-    once, from four times as many samples where it has to be drawn, and serves all trials: at infinite width they are one and the same.
+    Every point and trial has its own seed, made from `seed` and its values, so that another trial or axis value changes
+    none of the others. A limit is computed once, from four times as many samples where it has to be drawn, and serves all
+    trials. At infinite width they are one and the same.
 
-    !!! Example
+    Args:
+        of: The network, or the `slr.Problem`, that the study is about, as an object or as plain data.
+        axes: For each name of an argument in it, the list of values to take.
+        measure: Names of what is measured.
+        name: The title of the study.
+        seed: An integer.
+        trials: Independent repetitions of each point.
+        samples: Draws in a trial.
+        token: The token whose output is measured.
+        levels: Levels of the quantiles.
+        reach: The density is taken from `-reach` to `reach`.
+        points_of_density: The number of points of that grid.
+        overlaps: Overlaps of a problem that are not varied, by name.
 
+    Raises:
+        ArgumentError: If a name or a value is not known, or the network refuses it at some point.
+
+    Example:
         >>> import limitlaw as ll
         >>> from limitlaw.studies import Study
         >>> net = ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2))
@@ -112,30 +132,32 @@ class Study:
     overlaps: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _arguments.seed(self.seed)
+        _checks.seed(self.seed)
         if not isinstance(self.name, str):
-            raise TypeError(f"name={self.name!r}: must be text.")
+            raise ArgumentTypeError("name", f"name={self.name!r} must be text.")
         for name, value, least in (
             ("trials", self.trials, 1),
             ("samples", self.samples, 2),
             ("points", self.points_of_density, 2),
         ):
-            if _arguments.positive_integer(name, value) < least:
-                raise ValueError(f"{name}={value}: must be at least {least}.")
-        levels = _arguments.finite_array("levels", self.levels, 1)
+            if _checks.positive_integer(name, value) < least:
+                raise ArgumentError(name, f"{name}={value} must be at least {least}.")
+        levels = _checks.finite_array("levels", self.levels, 1)
         if not levels.size or levels.min() <= 0 or levels.max() >= 1:
-            raise ValueError(
-                f"levels={list(self.levels)}: quantiles have levels between 0 and 1, such as [0.9, 0.99, 0.999]."
+            raise ArgumentError(
+                "levels", f"levels={list(self.levels)} must lie between 0 and 1, such as [0.9, 0.99, 0.999]."
             )
-        if not _arguments.finite_number("reach", self.reach) > 0:
-            raise ValueError(f"reach={self.reach}: must be positive, such as 4.0.")
+        if not _checks.finite_number("reach", self.reach) > 0:
+            raise ArgumentError("reach", f"reach={self.reach} must be positive, such as 4.0.")
         object.__setattr__(self, "measure", self._expanded())
         object.__setattr__(self, "axes", self._checked_axes())
         count = self.trials
         for values in self.axes.values():
             count *= len(values)
         if count > _MOST_TASKS:
-            raise ValueError(f"axes and trials make {count} points, more than {_MOST_TASKS}; make them fewer.")
+            raise ArgumentError(
+                "axes", f"axes and trials make {count:,} points, more than {_MOST_TASKS:,}. List fewer values."
+            )
         _ = self.points
 
     def plot(self, measure: str | None = None, *, folder: str | Path | None = None) -> Any:
@@ -143,8 +165,7 @@ class Study:
 
         Results are kept in `folder`, where what is there is not computed again; without one they are gone with the picture.
 
-        !!! Example
-
+        Example:
             >>> import limitlaw as ll
             >>> from limitlaw.studies import Study
             >>> net = ll.Network(ll.Inputs(tokens=2), ll.Attention())
@@ -154,7 +175,7 @@ class Study:
         """
         from ._sweep import Sweep
 
-        _arguments.one_of("measure", self.measure[0] if measure is None else measure, self.measure)
+        _checks.one_of("measure", self.measure[0] if measure is None else measure, self.measure)
         with tempfile.TemporaryDirectory() as own:
             sweep = Sweep(self, Path(own, "sweep") if folder is None else folder)
             sweep.run()
@@ -177,7 +198,9 @@ class Study:
         if isinstance(self.of, Problem):
             return ProblemFamily(_described(self.of), dict(self.overlaps))
         if not isinstance(self.of, Mapping):
-            raise TypeError(f"of={self.of!r}: must be a Network, an slr.Problem, or a table that describes one.")
+            raise ArgumentTypeError(
+                "of", f"of={self.of!r} must be a Network, an slr.Problem, or a table that describes one."
+            )
         if "dim" in self.of:
             return ProblemFamily(dict(self.of), dict(self.overlaps))
         return NetworkFamily(dict(self.of))
@@ -191,29 +214,31 @@ class Study:
         known = _OF_RISK if self.of_problems else (*_OF_THE_OUTPUT, *OF_SAMPLES, *_OF_DEPTH)
         groups = {name: group for name, group in _GROUPS.items() if set(group) <= set(known)}
         if isinstance(self.measure, str) or not isinstance(self.measure, Sequence) or not self.measure:
-            raise ValueError(f"measure={self.measure!r}: must be a list such as ['moments', 'kl'].")
+            raise ArgumentError("measure", f"measure={self.measure!r} must be a list such as ['moments', 'kl'].")
         asked = {}
         for name in self.measure:
-            unknown_key("measure", {name: None}, (*groups, *known))
+            _checks.known_keys("measure", {name: None}, (*groups, *known))
             asked |= dict.fromkeys(groups.get(name, (name,)))
         return tuple(asked)
 
     def _checked_axes(self) -> dict[str, tuple[Any, ...]]:
         if not isinstance(self.axes, Mapping):
-            raise TypeError(f"axes={self.axes!r}: must be a table of lists, such as width = [16, 64].")
+            raise ArgumentTypeError("axes", f"axes={self.axes!r} must be a table of lists, such as width = [16, 64].")
         if not self.axes:
-            raise ValueError("axes: there are none; name at least one, such as width = [16, 64].")
-        unknown_key("axes", self.axes, self.family.names())
+            raise ArgumentError("axes", "axes is empty. Name at least one, such as width = [16, 64].")
+        _checks.known_keys("axes", self.axes, self.family.names())
         axes = {}
         for name, values in self.axes.items():
             if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-                raise ValueError(f"axes.{name}={values!r}: must be a list of values, such as [1, 2, 4].")
+                raise ArgumentError("axes", f"axes.{name}={values!r} must be a list of values, such as [1, 2, 4].")
             values = tuple("inf" if value == float("inf") else value for value in values)
             for value in values:
                 if not isinstance(value, int | float | str) or value != value:
-                    raise TypeError(f"axes.{name}: {value!r} must be a number or a word.")
-            if len({(type(v) is bool, v) for v in values}) < len(values):
-                raise ValueError(f"axes.{name}={list(values)}: a value is there twice; name each once.")
+                    raise ArgumentTypeError(
+                        "axes", f"axes.{name} lists {value!r}. Every value must be a number or a word."
+                    )
+                if sum((type(v) is bool, v) == (type(value) is bool, value) for v in values) > 1:
+                    raise ArgumentError("axes", f"axes.{name} lists {value} twice. List each value once.")
             axes[name] = values
         return axes
 
@@ -226,19 +251,23 @@ class Study:
             try:
                 member = self.family.member(place)
                 if not self.of_problems:
-                    _arguments.index("token", self.token, member.tokens, "tokens")
+                    _checks.index("token", self.token, member.tokens, "tokens")
                     self._check_blocks(member)
                     self._check_targets(member)
             except (ValueError, TypeError) as error:
                 where = ", ".join(f"{name} = {value}" for name, value in place.items())
-                raise type(error)(f"{where}: {error}" if where else str(error)) from None
+                argument = error.argument if isinstance(error, ArgumentError) else "axes"
+                raise ArgumentError(argument, f"{where}: {error}" if where else str(error)) from None
             out.append(Point(place, tuple(i for i, _ in chosen), member))
         return out
 
     def _check_blocks(self, member: Member) -> None:
         along_depth = [name for name in self.measure if name in _OF_DEPTH]
         if along_depth and not member.blocks:
-            raise ValueError(f"measure {along_depth[0]!r}: the network has no layers to look between; add some.")
+            raise ArgumentError(
+                "measure",
+                f"measure={along_depth[0]!r} is measured after each block, but the network has no layers. Add some.",
+            )
 
     def _check_targets(self, member: Member) -> None:
         for target in {_target(name) for name in self.measure} - {"limit"}:
@@ -259,7 +288,7 @@ class Study:
         title = ", ".join(f"{name} = {value}" for name, value in point.place.items())
         if self.of_problems:
             what = {**point.member.settings, "measure": list(self.measure)}
-            task = Task(title, _measure.regression, what, packages=_SLR_CODE, cost=0.01)
+            task = Task(title, _measure.regression, what, packages=REGRESSION, cost=0.01)
             return [Measurement(task, point.index, tuple(self.measure))]
         title += f", trial {trial + 1}"
         tasks = {**self._of_the_law(title, point, trial), **self._of_samples(title, point, trial)}
@@ -268,11 +297,11 @@ class Study:
     def _of_the_law(self, title: str, point: Point, trial: int) -> dict[tuple[str, ...], Task]:
         """What one task measures of the output, and another one along depth."""
         settings, drawn = point.member.settings, self._drawn(point, trial)
-        how: dict[str, Any] = {"cost": self._cost(point), "program": point.member.program}
+        how: dict[str, Any] = {"cost": self._cost(point), "program": point.member.program, "kinds": own_kinds(settings)}
         out = {}
         of_output = tuple(name for name in self.measure if name in _OF_THE_OUTPUT)
         if of_output:
-            targets = [_target(name) for name in of_output if name.startswith(tuple(_measure.DISTANCES))]
+            targets = [_target(name) for name in of_output if name.startswith(tuple(DISTANCES))]
             if settings["width"] == "inf":
                 targets = ["limit", *targets]
             against = list(dict.fromkeys(targets))
@@ -295,7 +324,12 @@ class Study:
         """What is measured from samples of the output."""
         drawn = {**self._drawn(point, trial), "token": self.token}
         outputs = Task(
-            f"{title}: outputs", _measure.outputs, drawn, cost=self._cost(point), program=point.member.program
+            f"{title}: outputs",
+            _measure.outputs,
+            drawn,
+            kinds=own_kinds(drawn),
+            cost=self._cost(point),
+            program=point.member.program,
         )
         estimates = [name for name in self.measure if name in OF_SAMPLES and name != "outputs"]
         return {
@@ -325,7 +359,7 @@ class Study:
         network = toward(target, **settings)
         what = {"network": network, "samples": _LIMIT_SAMPLES * self.samples, "token": self.token}
         name = _name_of_limit(json.dumps(network, sort_keys=True))
-        return Task(name, _measure.limit, what, cost=0.1, program=program_of(network))
+        return Task(name, _measure.limit, what, kinds=own_kinds(what), cost=0.1, program=program_of(network))
 
     def _seed(self, settings: Plain, trial: int) -> int:
         """A seed of its own for every network, width and trial."""
@@ -355,8 +389,7 @@ class Study:
     def from_plain(cls, table: Mapping[str, Any]) -> Study:
         """The study that a table describes: `network` or `problem`, `axes`, `measure`, and how often.
 
-        !!! Example
-
+        Example:
             >>> from limitlaw.studies import Study
             >>> table = {"problem": {"dim": 100, "tokens": 20}, "axes": {"mu": [0.0, 0.5, 1.0]}, "measure": ["risk"]}
             >>> [point.place["mu"] for point in Study.from_plain(table).points]
@@ -365,35 +398,36 @@ class Study:
         both = [name for name in ("network", "problem") if name in table]
         if len(both) != 1:
             found = "both [network] and [problem]" if both else "neither [network] nor [problem]"
-            raise ValueError(f"a study has {found}; describe one of the two.")
-        unknown_key("a study", table, (*_SHARED, *(_OF_PROBLEMS if both == ["problem"] else _OF_NETWORKS)))
+            raise ArgumentError("network", f"A study has {found}. Describe one of the two.")
+        _checks.known_keys("a study", table, (*_SHARED, *(_OF_PROBLEMS if both == ["problem"] else _OF_NETWORKS)))
         given = dict(table)
         of = given.pop(both[0])
         if not isinstance(of, Mapping):
-            raise TypeError(f"{both[0]}={of!r}: must be a table.")
+            raise ArgumentTypeError(both[0], f"{both[0]}={of!r} must be a table.")
         if both == ["problem"]:
-            unknown_key("problem", of, [name for name in ProblemFamily({}, {}).names() if name not in OVERLAPS])
+            _checks.known_keys("problem", of, [name for name in ProblemFamily({}, {}).names() if name not in OVERLAPS])
             if "dim" not in of and "dim" not in given.get("axes", {}):
-                raise ValueError("problem: 'dim' is missing; give it a value, or an axis.")
+                raise ArgumentError("problem", "problem has no 'dim'. Give it a value, or an axis.")
         elif not isinstance(of.get("layers", []), list):
-            raise ValueError(f"network.layers={of['layers']!r}: must be a list of tables, [[network.layers]] in TOML.")
+            raise ArgumentError(
+                "layers", f"network.layers={of['layers']!r} must be a list of tables, [[network.layers]] in TOML."
+            )
         overlaps = given.get("overlaps", {})
         if not isinstance(overlaps, Mapping):
-            raise TypeError(f"overlaps={overlaps!r}: must be a table, such as mu = 0.5.")
-        unknown_key("overlaps", overlaps, OVERLAPS)
+            raise ArgumentTypeError("overlaps", f"overlaps={overlaps!r} must be a table, such as mu = 0.5.")
+        _checks.known_keys("overlaps", overlaps, OVERLAPS)
         density = given.pop("density", {})
         if not isinstance(density, Mapping):
-            raise TypeError(f"density={density!r}: must be a table with reach and points.")
-        unknown_key("density", density, ("reach", "points"))
+            raise ArgumentTypeError("density", f"density={density!r} must be a table with reach and points.")
+        _checks.known_keys("density", density, ("reach", "points"))
         if "points" in density:
             given["points_of_density"] = density["points"]
         if "reach" in density:
             given["reach"] = density["reach"]
         for name in ("axes", "measure"):
             if name not in given:
-                raise ValueError(
-                    f"a study needs {name!r}, such as {'width = [16, 64]' if name == 'axes' else ['moments']}."
-                )
+                example = "width = [16, 64]" if name == "axes" else "['moments']"
+                raise ArgumentError(name, f"{name!r} is missing from the study. Give it, such as {example}.")
         if both == ["problem"] and "dim" not in of:
             of = {"dim": given["axes"]["dim"][0], **of}
         return cls(of, **given)
@@ -414,15 +448,14 @@ def _described(problem: Problem) -> dict[str, Any]:
     """A problem as plain data."""
     counted = {"log_tokens": problem.log_tokens} if problem.tokens is None else {"tokens": problem.tokens}
     numbers = {name: getattr(problem, name) for name in ("dim", "gamma", "beta", "noise")}
-    signal = {} if problem._given_signal is None else {"signal": problem.signal}  # it follows the dimension otherwise
+    signal = {} if problem.default_signal else {"signal": problem.signal}  # a default one follows the dimension
     return {**numbers, "link": str(problem.link), **counted, **signal}
 
 
 def read(file: str | Path) -> Study:
     """The study in a TOML file; refused, in one sentence, if it is not one.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, pathlib
         >>> from limitlaw import studies
         >>> text = '''
@@ -439,13 +472,11 @@ def read(file: str | Path) -> Study:
         ...     print(len(studies.read(path).points))
         2
     """
-    try:
-        table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{file}: {error.strerror}; give a TOML file that can be read.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not TOML: {error}.") from None
+    table = _checks.read_toml(file)
     try:
         return Study.from_plain(table)
+    except RecursionError:
+        raise ArgumentError("path", f"{file} nests its layers too deeply to be read.") from None
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{file}: {error}") from None
+        argument = error.argument if isinstance(error, ArgumentError) else "path"
+        raise ArgumentError(argument, f"{file}: {error}") from None

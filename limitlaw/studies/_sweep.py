@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _arguments
-from ..numerics import bytes_in_words
+from .. import _checks
+from .._checks import ArgumentError
+from .._format import format_bytes
 from ..runs import (
     Progress,
     Result,
@@ -71,8 +72,7 @@ class Sweep:
     A result is computed once and kept under all that it depends on, so a study with another trial or axis value computes what is new. A folder
     belongs to one study, by name.
 
-    !!! Example
-
+    Example:
         >>> import tempfile, limitlaw as ll
         >>> from limitlaw.studies import Study, Sweep
         >>> net = ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2))
@@ -101,10 +101,10 @@ class Sweep:
             return cls(Study.from_plain(json.loads(file.read_text(encoding="utf-8"))["study"]), folder)
         except OSError:
             raise StoreError(
-                f"{folder} has no sweep in it (no {_STUDY}); give the folder of `limitlaw sweep --out`."
+                f"{folder} does not hold a sweep: {_STUDY} is missing. Give the folder of limitlaw sweep --out."
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{file} is damaged ({error}); run the sweep again, and it is written anew.") from None
+            raise StoreError(f"{file} is damaged ({error}). Run the sweep again to write it anew.") from None
 
     @cached_property
     def store(self) -> Store:
@@ -133,15 +133,17 @@ class Sweep:
         if hasattr(os, "sysconf"):
             memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
             if found.memory > memory:
-                raise ValueError(
-                    f"samples={self.study.samples}: one task takes about {bytes_in_words(found.memory)}, more than the {bytes_in_words(memory)} of this machine; "
-                    f"take fewer samples, or fewer tokens."
+                raise ArgumentError(
+                    "samples",
+                    f"samples={self.study.samples}: one task takes about {format_bytes(found.memory)}, more than the "
+                    f"{format_bytes(memory)} of this machine. Use fewer samples, or fewer tokens.",
                 )
         there = next(folder for folder in (self.path.absolute(), *self.path.absolute().parents) if folder.exists())
         free = shutil.disk_usage(there).free
         if found.disk > free:
-            raise ValueError(
-                f"{self.path}: the results take about {bytes_in_words(found.disk)} and there are {bytes_in_words(free)} free; make some room, or choose another folder."
+            raise StoreError(
+                f"{self.path} needs about {format_bytes(found.disk)} for the results, but {format_bytes(free)} are free. "
+                f"Make room, or choose another folder with --out."
             )
         return found
 
@@ -196,7 +198,7 @@ class Sweep:
         """A matplotlib figure of a measure (the first unless given): lines along an axis, or a map over two."""
         from ._draw import figure
 
-        name = _arguments.one_of("measure", self.study.measure[0] if measure is None else measure, self.study.measure)
+        name = _checks.one_of("measure", self.study.measure[0] if measure is None else measure, self.study.measure)
         return figure(self.dataset(), name, tuple(self.study.axes))
 
     def _repr_html_(self) -> str:
@@ -280,10 +282,10 @@ class Sweep:
             found = Sweep.open(self.path).study.name
             if found != self.study.name:
                 raise StoreError(
-                    f"{self.path} belongs to the study {found!r}, not to {self.study.name!r}; choose another folder with --out."
+                    f"{self.path} belongs to the study {found!r}, not to {self.study.name!r}. Choose another folder with --out."
                 )
         elif self.path.exists() and any(self.path.iterdir()):
-            raise StoreError(f"{self.path} is not empty and has no sweep in it; choose another folder with --out.")
+            raise StoreError(f"{self.path} is not empty and does not hold a sweep. Choose another folder with --out.")
         self.path.mkdir(parents=True, exist_ok=True)
         self._write(_STUDY, {"study": self.study.as_plain()})
 

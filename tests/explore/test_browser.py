@@ -126,7 +126,7 @@ def test_a_typed_gram_gives_the_numbers_of_the_library(page, address):
     law = net.law(width=64, token=0, samples=2**15)
     np.testing.assert_allclose(drawn["y"], law.pdf(np.array(drawn["x"])), rtol=1e-12)
     shown = page.locator("#panel-comparison tr", has_text="variance").locator("td").nth(1).inner_text()
-    assert shown == str(law.var())
+    assert shown == str(law.variance())
 
 
 def test_a_typed_mask_is_explained_or_gives_the_numbers_of_the_library(page, address):
@@ -296,7 +296,7 @@ def test_a_bad_value_is_explained_beside_its_field_and_mended(page, address):
     visit(page, f"{address}?width=inf")
     page.fill("#field-heads", "0")
     error = page.locator("#field-heads-error")
-    playwright.expect(error).to_have_text("heads='0': must be a whole number from 1 to 1024 or inf.")
+    playwright.expect(error).to_have_text("heads='0' must be a whole number from 1 to 1024 or inf.")
     assert page.get_attribute("#field-heads", "aria-invalid") == "true"
     change(page, "heads", "3")
     assert not error.is_visible()

@@ -9,6 +9,7 @@ import threading
 from math import inf
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -18,11 +19,9 @@ from starlette.testclient import TestClient
 
 import limitlaw as ll
 from limitlaw import _explore_cli, explore, slr
-from limitlaw.explore import VIEWS, Cancelled, FieldError, _jobs, _memory
+from limitlaw.explore import VIEWS, Cancelled, FieldError, _depth
 from limitlaw.explore._jobs import Jobs
-from limitlaw.explore._memory import Room
 from limitlaw.explore._server import create_app
-from limitlaw.networks._trajectory import _branch, _joined
 
 GRAM = [[1.0, 0.25, 0.1], [0.25, 2.0, -0.3], [0.1, -0.3, 0.5]]
 GRAM_TEXT = "1 .25 .1; .25, 2, -.3; 0.1 -0.3 5e-1"
@@ -64,8 +63,8 @@ def test_a_typed_gram_gives_the_densities_of_the_library(client):
     net = ll.Network(ll.GramInputs(GRAM), ll.Attention(heads=2, head_dim="split"))
     law, limit = (net.law(width=n, token=1, samples=2**15) for n in (32, inf))
     many = ll.Network(ll.GramInputs(GRAM), ll.Attention(heads=inf)).law(token=1, samples=2**15)
-    gaussian = ll.laws.Gaussian(var=law.var())
-    assert drawn["finite"]["x"][-1] == pytest.approx(6 * law.std(), rel=1e-12)
+    gaussian = ll.laws.Gaussian(variance=law.variance())
+    assert drawn["finite"]["x"][-1] == pytest.approx(6 * law.standard_deviation(), rel=1e-12)
     for role, expected in {"finite": law, "limit": limit, "heads": many, "gaussian": gaussian}.items():
         close(drawn[role]["y"], expected.pdf(np.array(drawn[role]["x"])))
 
@@ -94,25 +93,32 @@ def test_a_sketch_has_the_limits_alone_until_the_answer_is_known(client):
 
 
 @pytest.mark.parametrize(
-    "query", [{**SHALLOW, "depth": "3"}, {**SHALLOW, "width": "inf"}, {"model": "gpt2", "depth": "2", "width": "48"}]
+    "query",
+    [
+        {**SHALLOW, "depth": "3"},
+        {**SHALLOW, "mlp": "relu", "width": "inf"},
+        {"model": "gpt2", "depth": "2", "width": "48"},
+    ],
 )
 def test_along_depth_the_first_draws_are_a_sketch_of_all(client, query):
     """Both are what a compiled program draws, up to rounding."""
     state = VIEWS["depth"].state.parse(query)
-    assert state.draws() > 256
-    for suffix, samples in {"/sketch": 256, "": state.draws()}.items():
+    assert state.draws() > state.batch
+    for suffix, samples in {"/sketch": state.batch, "": state.draws()}.items():
         drawn = {role: state.network().trajectory(samples, width=width) for role, width in state.widths.items()}
         for observable in ("variance", "cosine", "entropy"):
             panel = ask(client, "depth", observable + suffix, query)
-            assert panel["sketch"] == (samples == 256)
+            assert panel["sketch"] == (samples == state.batch)
             assert f"{samples} networks" in panel["notes"][0]
             for role, run in drawn.items():
                 close(curves(panel)[role]["y"], run.summary()[observable][0], rtol=1e-4)
 
 
-def test_where_one_batch_is_all_the_finite_width_comes_first(client):
-    query = {**SHALLOW, "depth": "24", "heads": "16"}
-    assert VIEWS["depth"].state.parse(query).draws() == 256
+def test_where_one_batch_is_all_the_finite_width_comes_first(client, monkeypatch):
+    query = {**SHALLOW, "depth": "3", "mask": "causal"}
+    state = VIEWS["depth"].state.parse(query)
+    monkeypatch.setattr(_depth, "_MOST_DRAWS", state.batch)
+    assert state.draws() == state.batch
     sketch, whole = (ask(client, "depth", part, query) for part in ("cosine/sketch", "cosine"))
     assert (set(curves(sketch)), set(curves(whole))) == ({"finite"}, {"finite", "limit"})
     assert curves(sketch)["finite"] == curves(whole)["finite"]
@@ -123,11 +129,12 @@ def test_where_one_batch_is_all_the_finite_width_comes_first(client):
 def test_scores_mixing_law_and_table_are_those_of_the_library(client):
     net = ll.Network(ll.GramInputs(GRAM), ll.Attention(heads=2, head_dim="split"))
     score = curves(ask(client, "layer", "scores", OWN_GRAM))["finite"]
-    law = net.law(width=32, observe="scores", token=1, key=2, samples=2**15)
+    law = net.score_law(1, 2, width=32, samples=2**15)
     close(score["y"], law.pdf(np.array(score["x"])))
     law, limit = (net.law(width=n, token=1, samples=2**15) for n in (32, inf))
     table = ask(client, "layer", "comparison", OWN_GRAM)
-    assert table["rows"][: len(ll.compare(law, limit).table())] == [list(r) for r in ll.compare(law, limit).table()]
+    compared = [list(row) for row in ll.compare(law, limit).table().cells()]
+    assert table["rows"][: len(compared)] == compared
     mixing = curves(ask(client, "layer", "mixing", OWN_GRAM))["finite"]
     below = np.array([law.mixture.weights[law.mixture.values <= v].sum() for v in mixing["x"]])
     close(mixing["y"], below)
@@ -146,8 +153,9 @@ def test_convergence_is_that_of_the_library(client):
 
 def test_depth_is_the_trajectory_of_the_library(client):
     net = ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(2, ll.Residual(ll.Attention(heads=2, head_dim="split"))))
+    draws = VIEWS["depth"].state.parse(SHALLOW).draws()
     for width, role in ((16, "finite"), (inf, "limit")):
-        t = net.trajectory(1024, width=width, jit=False)
+        t = net.trajectory(draws, width=width)
         for name in ("variance", "kurtosis", "cosine", "entropy"):
             drawn = curves(ask(client, "depth", name, SHALLOW))[role]
             value, error = t.summary()[name]
@@ -163,17 +171,21 @@ def test_depth_is_the_trajectory_of_the_library(client):
 def test_a_known_model_is_seen_at_infinite_width_too(client, model):
     query = {"model": model, "depth": "2", "tokens": "2"}
     state = VIEWS["depth"].state.parse(query)
-    expected = state.network().trajectory(state.draws(), width=inf, jit=False).summary()["cosine"][0]
+    expected = state.network().trajectory(state.draws(), width=inf).summary()["cosine"][0]
     close(curves(ask(client, "depth", "cosine", query))["limit"]["y"], expected)
     assert "scales that the weights have at width 192" in ask(client, "depth", "remarks", query)["notes"][-1]
 
 
-def test_another_depth_of_the_same_block_compiles_nothing():
-    block = ll.Residual(ll.LayerNorm(), ll.Attention(heads=2, head_dim="split"))
-    ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(2, block)).trajectory(10, width=16)
-    compiled = [program._cache_size() for program in (_branch, _joined)]
-    ll.Network(ll.GaussianInputs(np.eye(2)), ll.Repeat(3, block)).trajectory(10, width=16)
-    assert [program._cache_size() for program in (_branch, _joined)] == compiled
+def test_another_depth_of_the_same_block_compiles_nothing(client):
+    events = []
+    query = {**SHALLOW, "norm": "pre", "kind": "RMSNorm"}
+    ask(client, "depth", "cosine", query)
+    jax.monitoring.register_event_duration_secs_listener(listener := lambda name, *_, **__: events.append(name))
+    try:
+        ask(client, "depth", "cosine", {**query, "depth": "3", "query_std": "1.5", "rho": "0.5"})
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listener)
+    assert "/jax/core/compile/backend_compile_duration" not in events
 
 
 def test_a_score_that_a_mask_hides_is_said_to_be_hidden(client):
@@ -195,7 +207,7 @@ def test_sketches_of_a_regression_are_what_comes_soon_of_its_answers(client):
     grid = np.linspace(-1, 1, 21)
     close(panels["landscape"]["maps"][0]["x"], grid)
     close(panels["landscape"]["maps"][0]["z"], p.risk(grid[None, :], grid[:, None]))
-    run = p.descent(20, start=[-0.2, 0.4, 0, 0, 0], method="mean-field")
+    run = slr.descent(p, 20, start=[-0.2, 0.4, 0, 0, 0], method="mean-field")
     (path,) = panels["landscape"]["curves"]
     assert path["on_map"] == 1
     close(path["y"], run.nu)
@@ -205,7 +217,7 @@ def test_sketches_of_a_regression_are_what_comes_soon_of_its_answers(client):
 
     soon = {c["name"]: c["y"] for c in ask(client, "regression", "baselines/sketch", QUICK_DESCENT)["curves"]}
     whole = {c["name"]: c["y"] for c in ask(client, "regression", "baselines", QUICK_DESCENT)["curves"]}
-    assert list(whole) == [*soon, "softmax best"]  # the colours stay
+    assert list(whole) == [*soon, "softmax, best beta"]  # the colours stay
     assert all(whole[name] == y for name, y in soon.items())
 
 
@@ -216,15 +228,15 @@ def test_a_descent_in_legs_is_one_descent(steps):
     panel = VIEWS["regression"].answer("descent", state, done.append)
     assert done == sorted(done)
     for method, drawn in zip(("exact", "mean-field"), panel["curves"], strict=True):
-        run = state.problem().descent(steps, start=state.start, every=state.every, method=method)
+        run = slr.descent(state.problem(), steps, start=state.start, every=state.every, method=method)
         assert drawn["x"] == run.at.tolist()
         close(drawn["y"], run.risk, rtol=1e-9)
 
 
 def test_a_descent_that_nobody_waits_for_ends_at_its_next_leg(monkeypatch):
     state = VIEWS["regression"].state.parse({"steps": "200", "link": "relu", "dim": "32"})
-    reported, legs, own = [], [], slr.Problem.descent
-    monkeypatch.setattr(slr.Problem, "descent", lambda self, *a, **k: legs.append(a) or own(self, *a, **k))
+    reported, legs, own = [], [], slr.descent
+    monkeypatch.setattr(slr, "descent", lambda *a, **k: legs.append(a) or own(*a, **k))
 
     def report(done):
         reported.append(done)
@@ -259,12 +271,12 @@ def test_regression_is_that_of_the_library(client):
     for method, drawn, path in zip(("exact", "mean-field"), panel["maps"], panel["curves"], strict=True):
         mu, nu = np.meshgrid(drawn["x"], drawn["y"])
         close(drawn["z"], p.risk(mu, nu, method=method))
-        run = p.descent(20, start=[-0.2, 0.4, 0, 0, 0], method=method)
+        run = slr.descent(p, 20, start=[-0.2, 0.4, 0, 0, 0], method=method)
         close(path["x"], run.mu)
         close(path["y"], run.nu)
     panel = ask(client, "regression", "phases", QUICK_DESCENT)
     (phases,), (boundary,) = panel["maps"], panel["curves"]
-    diagram = p.phase_diagram("mu", "beta", x_values=phases["x"], y_values=phases["y"])
+    diagram = slr.phase_diagram(p, "mu", "beta", x_values=phases["x"], y_values=phases["y"])
     close(phases["z"], diagram.risk)
     # mu = psi / c, with psi = beta / 2 + alpha / beta, or sqrt(2 alpha) where beta is above that
     beta, alpha = np.array(boundary["y"]), p.alpha
@@ -276,10 +288,10 @@ def test_regression_is_that_of_the_library(client):
 @pytest.mark.parametrize("query", [{"gamma": "1.0"}, {"gamma": "0.999", "dim": "4"}, {"gamma": "0.05", "dim": "4"}])
 def test_the_ends_of_the_spread_have_baselines(client, query):
     drawn = {curve["name"]: curve for curve in ask(client, "regression", "baselines", query)["curves"]}
-    bayes, linear = (np.array(drawn[name]["y"]) for name in ("bayes full", "softmax best"))
+    bayes, linear = (np.array(drawn[name]["y"]) for name in ("Bayes, whole tokens", "softmax, best beta"))
     assert np.all(bayes <= linear * (1 + 1e-6))
     if query["gamma"] == "1.0":  # nothing tells the tokens apart
-        close(bayes, 1 - 1 / np.array(drawn["bayes full"]["x"]), rtol=1e-9)
+        close(bayes, 1 - 1 / np.array(drawn["Bayes, whole tokens"]["x"]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("host", ["evil.com", "evil.com:99999", "]", "127.0.0.1.evil.com", "localhost:1:2"])
@@ -287,25 +299,19 @@ def test_other_names_of_this_machine_are_refused(client, host):
     assert client.get("/api/views", headers={"host": host}).status_code == 403
 
 
-def test_a_stream_that_overflows_is_not_read_as_a_number(client):
+def test_a_stream_that_overflows_is_refused_with_the_remedy(client):
     query = {"norm": "none", "depth": "48", "skip": "2", "width": "64", "heads": "1", "mlp": "relu"}
-    cosine = curves(ask(client, "depth", "cosine", query))["finite"]["y"]
-    assert cosine[-1] is None
-    assert 0.9 < cosine[20] < 1
-    (remark,) = ask(client, "depth", "remarks", query)["notes"]
-    assert "beyond what single precision holds" in remark
-    refused = client.get("/api/depth/law", params=query)
-    assert refused.status_code == 422
-    assert "grown beyond single precision" in refused.json()["message"]
+    for part in ("cosine", "remarks", "law"):
+        refused = client.get(f"/api/depth/{part}", params=query)
+        assert refused.status_code == 422
+        assert re.search(r"after block \d+ is beyond single precision.*Add a norm", refused.json()["message"])
 
 
 def test_scores_that_tend_to_a_constant_have_a_law_at_finite_width(client):
     panel = ask(client, "layer", "scores", {"scale": "linear", "width": "32"})
     assert set(curves(panel)) == {"finite", "gaussian"}
     assert "tend to a constant" in panel["notes"][0]
-    law = ll.Network(ll.Inputs(4), ll.Attention(scale="linear")).law(
-        width=32, observe="scores", token=0, key=0, samples=2**15
-    )
+    law = ll.Network(ll.Inputs(4), ll.Attention(scale="linear")).score_law(width=32, samples=2**15)
     finite = curves(panel)["finite"]
     close(finite["y"], law.pdf(np.array(finite["x"])))
 
@@ -321,14 +327,15 @@ def test_a_token_of_one_port_is_no_cookie_of_another():
 def test_tokens_cannot_all_point_apart(client):
     refused = client.get("/api/layer/density", params={"inputs": "gaussian", "rho": "-0.5", "tokens": "4"}).json()
     assert refused["field"] == "rho"
-    assert "give at least -0.3333" in refused["message"]
+    assert "Give at least -0.3333" in refused["message"]
 
 
 def test_baselines_grow_with_the_tokens_as_in_the_library(client):
     panel = ask(client, "regression", "baselines", QUICK_DESCENT)
-    found = slr.Problem(dim=30, tokens=100, gamma=0.7, beta=1.0).baselines()
+    found = slr.baselines(slr.Problem(dim=30, tokens=100, gamma=0.7, beta=1.0))
+    names = {label: name for name, label in slr.BASELINES.items()}
     for drawn in panel["curves"]:
-        assert drawn["y"][drawn["x"].index(100)] == pytest.approx(found[drawn["name"].replace(" ", "_")], rel=1e-12)
+        assert drawn["y"][drawn["x"].index(100)] == pytest.approx(found[names[drawn["name"]]], rel=1e-12)
 
 
 @pytest.fixture
@@ -617,77 +624,16 @@ def test_only_so_many_bytes_are_remembered():
     assert asyncio.run(story()) == [b"a", None, b"c"]
 
 
-def test_room_is_made_before_an_answer_and_after_it(monkeypatch):
-    happened = []
-    room = Room()
-    monkeypatch.setattr(_jobs, "release_compiled", lambda: happened.append("release"))
-    monkeypatch.setattr(room, "enter", happened.append)
-    monkeypatch.setattr(room, "tidy", lambda: happened.append("tidy"))
-
-    async def story():
-        jobs = Jobs(room=room, view="layer")
-        for _ in range(2):
-            await jobs.answer("", "key", lambda report: happened.append("compute") or b"x", present)
-        jobs.close()
-
-    asyncio.run(story())
-    assert happened == ["release", "layer", "compute", "tidy"]
-
-
-def test_programs_are_dropped_where_there_is_no_room_for_them_but_not_again_and_again(monkeypatch):
-    used, dropped = [100], []
-    monkeypatch.setattr(_memory, "occupied", lambda: used[0])
-    monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append(used[0]))
-    room = Room(50)
-    for used[0] in (140, 160, 155, 155, 160, 156, 140):  # after each answer
-        room.tidy()
-    assert dropped == [160, 160]
-
-
-def test_tables_go_before_programs(monkeypatch):
-    used, dropped = [100], []
-    monkeypatch.setattr(_memory, "occupied", lambda: used[0])
-    monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append("programs"))
-
-    def release():
-        dropped.append("tables")
-        used[0] -= 30
-
-    monkeypatch.setattr(_memory, "release_tables", release)
-    room = Room(50)
-    for used[0], expected in ((140, []), (170, ["tables"]), (190, ["tables", "programs"])):
-        dropped.clear()
-        room.tidy()
-        assert dropped == expected
-
-
-def test_one_view_makes_room_for_another_where_there_is_little(monkeypatch):
-    used, dropped = [100], []
-    monkeypatch.setattr(_memory, "occupied", lambda: used[0])
-    monkeypatch.setattr(_memory.jax, "clear_caches", lambda: dropped.append(used[0]))
-    room = Room(50)
-    for view, used[0] in (
-        ("layer", 110),
-        ("layer", 140),
-        ("depth", 120),
-        ("layer", 141),
-        ("layer", 145),
-        ("depth", 146),
-    ):
-        room.enter(view)
-    assert dropped == [141, 146]
-
-
 def test_a_busy_port_is_refused_in_a_sentence():
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = busy.getsockname()[1]
-        with pytest.raises(ValueError, match=rf"--port {port}: is in use; .*\.$"):
+        with pytest.raises(ValueError, match=rf"--port {port} is in use\. .*\.$"):
             _explore_cli.explore(port=port)
 
 
 def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(RuntimeError, match=r"uvicorn: is not installed; run pip install 'limitlaw\[explore\]'\."):
+    with pytest.raises(RuntimeError, match=r"uvicorn is not installed\. Run pip install '\.\[explore\]' in a checkout"):
         _explore_cli.explore(port=0)

@@ -142,7 +142,7 @@ def test_the_data_of_the_regression_are_what_the_library_computes(quick):
         assert np.abs(simulated["risk"].values - exact) == pytest.approx(0, abs=0.25 * float(exact.max()))
     data = xr.open_zarr(quick / "data" / "slr_baselines.zarr")
     for tokens in data["tokens"].values[:2]:
-        found = slr.Problem(20, None, 0.8, log_tokens=float(np.log(tokens))).baselines()
+        found = slr.baselines(slr.Problem(20, None, 0.8, log_tokens=float(np.log(tokens))))
         at = data["risk"].sel(tokens=tokens)
         assert {name: float(at.sel(predictor=name)) for name in at["predictor"].values} == pytest.approx(
             {name: found[name] for name in at["predictor"].values}, rel=1e-9
@@ -317,7 +317,7 @@ def test_an_interrupt_says_that_work_is_kept(tmp_path):
     process.send_signal(signal.SIGINT)
     text, _ = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert "what is done is kept" in text
+    assert "Finished results are saved" in text
     assert list((tmp_path / "store").rglob("*.npz"))
 
 
@@ -372,7 +372,7 @@ def test_files_of_others_are_not_overwritten(tmp_path, name):
     done = run("fig2a", "--quick", "--out", tmp_path)
     assert done.returncode == 2
     assert name.split("/")[0] in done.stderr
-    assert "choose another folder with --out" in done.stderr
+    assert "Choose another folder with --out" in done.stderr
     assert mine.read_text() == "mine"
 
 
@@ -424,13 +424,13 @@ def test_a_foreign_store_is_refused(tmp_path):
     "arguments, hint",
     [
         (["fig1z"], "figure='fig1z': there is no such figure; use one of 'attention', 'slr', 'deep', 'fig1a'"),
-        (["--trials", "1"], "trials=1: must be at least 2"),
-        (["--samples", "3"], "samples=3: must be at least 100"),
+        (["--trials", "1"], "trials=1 must be at least 2"),
+        (["--samples", "3"], "samples=3 must be at least 100"),
         (["--seed", "-1"], "seed=-1"),
         (["--tokens", "1"], "tokens=1"),
         (["--only", "plots"], "--only='plots'"),
-        (["--out", "/proc/nowhere"], "/proc/nowhere: No such file or directory; choose another folder"),
-        (["--out", "/dev/null/x"], "Not a directory; choose another folder"),
+        (["--out", "/proc/nowhere"], "/proc/nowhere: No such file or directory. Choose another folder"),
+        (["--out", "/dev/null/x"], "Not a directory. Choose another folder"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(arguments, hint, capsys, monkeypatch):
@@ -460,7 +460,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(limitlaw.cli.os, "_exit", sys.exit)
     with pytest.raises(SystemExit):
         limitlaw.cli.main()
-    assert "No space left on device; free some space and run the same command again" in capsys.readouterr().err
+    assert "No space left on device. Free some space and run the same command again" in capsys.readouterr().err
     assert not list(Path(tmp_path).rglob("*.part-*"))
 
 

@@ -184,7 +184,7 @@ def test_a_scheduler_that_goes_away(tmp_path):
                 cluster.close()
 
     there = Cluster.of(cluster.scheduler_address).client()
-    with there as client, pytest.raises(ClusterError, match="what is done is kept"):
+    with there as client, pytest.raises(ClusterError, match="Finished results are saved"):
         until_it_is_gone(client)
     assert 5 <= len(done) < 40
     assert len(list(complete(tasks, store))) == 40

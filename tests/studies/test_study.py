@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 import limitlaw as ll
 from limitlaw import slr
+from limitlaw.distances import DISTANCES
 from limitlaw.figures import FIGURES, Settings, _experiments
 from limitlaw.networks import as_plain
 from limitlaw.runs import Store, StoreError, TaskError, complete
@@ -52,7 +53,7 @@ def test_results_are_what_the_library_says(tmp_path):
         net = ll.Network(ll.Inputs(tokens=3), ll.Attention(heads=heads))
         exact = net.law(samples=2048)
         at_infinity = data.sel(heads=heads, width=np.inf)
-        assert np.all(at_infinity.variance == float(exact.var()))
+        assert np.all(at_infinity.variance == float(exact.variance()))
         assert np.all(at_infinity.kl == 0)
         assert np.allclose(at_infinity.density, exact.pdf(data.x.values), rtol=1e-12)
         assert np.allclose(at_infinity.quantiles, exact.icdf(data.level.values), rtol=1e-12)
@@ -60,13 +61,17 @@ def test_results_are_what_the_library_says(tmp_path):
         seeds = [m.task.settings["seed"] for m in study.measurements if m.index[:2] == ((1, 2).index(heads), 0)]
         for trial, seed in enumerate(seeds):
             law = net.law(width=8, samples=2048, seed=seed)
-            assert finite.variance[trial] == float(law.var())
+            assert finite.variance[trial] == float(law.variance())
             assert finite.kurtosis_stderr[trial] == law.kurtosis().stderr
             assert np.isclose(
                 finite.kl[trial], float(ll.kl(law, exact)), rtol=1e-9, atol=0
             )  # sums on one thread or several
         large = net.law(width=8, samples=2**18)
-        for name, truth in (("variance", large.var()), ("kurtosis", large.kurtosis()), ("kl", ll.kl(large, exact))):
+        for name, truth in (
+            ("variance", large.variance()),
+            ("kurtosis", large.kurtosis()),
+            ("kl", ll.kl(large, exact)),
+        ):
             z = (finite[name] - float(truth)) / np.hypot(finite[f"{name}_stderr"], truth.stderr)
             assert np.abs(z).max() < 5, name
         assert finite.variance[0] != finite.variance[1]
@@ -90,10 +95,10 @@ def test_along_depth(tmp_path):
 
 
 def test_blocks_are_those_of_the_trajectory(tmp_path):
-    """A read-out is no block, and each layer within an Only is one."""
+    """A read-out is no block, and each layer within an OnSequence is one."""
     inputs = ll.GramInputs(np.eye(4), sequences=[2, 2])
     net = ll.Network(
-        inputs, ll.Only(0, ll.Repeat(2, ll.Residual(ll.MLP("relu", width=8))), ll.RMSNorm(1e-5)), ll.Readout()
+        inputs, ll.OnSequence(0, ll.Repeat(2, ll.Residual(ll.MLP("relu", width=8))), ll.RMSNorm(1e-5)), ll.Readout()
     )
     sweep = Sweep(small(of=net, axes={"width": [16]}, measure=["block_variance"], samples=64), tmp_path / "out")
     sweep.run()
@@ -171,7 +176,7 @@ def test_status(tmp_path):
 
 def test_a_point_that_fails_is_reported_and_stops_no_other(tmp_path):
     sweep = Sweep(small(axes={"out_std": [0.0, 1.0], "width": [8]}), tmp_path / "out")
-    with pytest.raises(TaskError, match=r"out_std = 0.0, width = 8, trial 1 failed: the variance is 0.*'out_std': 0.0"):
+    with pytest.raises(TaskError, match=r"out_std = 0.0, width = 8, trial 1 failed: The variance is 0.*'out_std': 0.0"):
         sweep.run()
     found = sweep.status()
     assert (found.done, found.total) == (1, 2)
@@ -184,31 +189,34 @@ def test_a_point_that_fails_is_reported_and_stops_no_other(tmp_path):
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        ({"measur": []}, "'measur': a study has no such key; did you mean 'measure'?"),
+        ({"measur": []}, "'measur' is not a key of a study. Did you mean 'measure'?"),
         ({"network": None}, "neither [network] nor [problem]"),
         ({"problem": {"dim": 5}}, "both [network] and [problem]"),
-        ({"measure": ["kurtosi"]}, "'kurtosi': measure has no such key; did you mean 'kurtosis'?"),
-        ({"measure": ["risk"]}, "'risk': measure has no such key"),
-        ({"measure": "moments"}, "measure='moments': must be a list"),
-        ({"axes": {"widht": [1]}}, "'widht': axes has no such key; did you mean 'width'?"),
-        ({"axes": {}}, "axes: there are none"),
-        ({"axes": {"width": []}}, "axes.width=[]: must be a list of values"),
-        ({"axes": {"width": [8, 8]}}, "a value is there twice"),
+        ({"measure": ["kurtosi"]}, "'kurtosi' is not a key of measure. Did you mean 'kurtosis'?"),
+        ({"measure": ["risk"]}, "'risk' is not a key of measure"),
+        ({"measure": "moments"}, "measure='moments' must be a list"),
+        ({"axes": {"widht": [1]}}, "'widht' is not a key of axes. Did you mean 'width'?"),
+        ({"axes": {}}, "axes is empty"),
+        ({"axes": {"width": []}}, "axes.width=[] must be a list of values"),
+        ({"axes": {"width": [8, 8]}}, "axes.width lists 8 twice. List each value once."),
         ({"axes": {"width": [0]}}, "width = 0: width=0: must be a positive integer or inf"),
         ({"axes": {"width": [16], "heads": ["inf"]}}, "width = 16, heads = inf: "),
         ({"axes": {"heads": [-1]}}, "heads = -1: "),
-        ({"axes": {"depth": [2]}}, "'depth': axes has no such key"),
-        ({"axes": {"width": [[1]]}}, "axes.width: [1] must be a number or a word"),
-        ({"samples": 1}, "samples=1: must be at least 2"),
+        ({"axes": {"depth": [2]}}, "'depth' is not a key of axes"),
+        ({"axes": {"width": [[1]]}}, "axes.width lists [1]. Every value must be a number or a word"),
+        ({"samples": 1}, "samples=1 must be at least 2"),
         ({"trials": 0}, "trials=0: must be a positive integer"),
         ({"token": 3}, "token=3: there are 3 tokens"),
-        ({"levels": [2]}, "levels=[2]: quantiles have levels between 0 and 1"),
-        ({"density": {"reach": -1}}, "reach=-1: must be positive"),
-        ({"density": {"width": 1}}, "'width': density has no such key"),
-        ({"network": {"inputs": {"kind": "Inputs"}}}, "'tokens' is missing"),
-        ({"network": {"inputs": {"kind": "Input", "tokens": 2}}}, "did you mean 'Inputs'?"),
+        ({"levels": [2]}, "levels=[2] must lie between 0 and 1"),
+        ({"density": {"reach": -1}}, "reach=-1 must be positive"),
+        ({"density": {"width": 1}}, "'width' is not a key of density"),
+        ({"network": {"inputs": {"kind": "Inputs"}}}, "Inputs in inputs needs 'tokens'"),
+        (
+            {"network": {"inputs": {"kind": "Input", "tokens": 2}}},
+            "kind='Input' in inputs is not known. Did you mean 'Inputs'?",
+        ),
         ({"seed": -1}, "seed=-1: must lie in [0, 2^64)"),
-        ({"axes": {"width": list(range(1, 2000)), "heads": list(range(1, 2000))}}, "more than 1000000"),
+        ({"axes": {"width": list(range(1, 2000)), "heads": list(range(1, 2000))}}, "more than 1,000,000"),
     ],
 )
 def test_nonsense_is_refused_in_one_sentence(change, sentence):
@@ -220,7 +228,12 @@ def test_nonsense_is_refused_in_one_sentence(change, sentence):
 
 
 def test_files_that_are_no_studies(tmp_path):
-    for content, sentence in ((None, "No such file"), ("a = ", "not TOML"), ("a = 1", "neither")):
+    for content, sentence in (
+        (None, "No such file"),
+        ("a = ", "is not valid TOML"),
+        ("a = " + "[" * 5000, "nested too deeply"),
+        ("a = 1", "neither"),
+    ):
         path = tmp_path / "study.toml"
         if content is not None:
             path.write_text(content)
@@ -364,6 +377,20 @@ def test_distances_to_every_limit(tmp_path):
     )
 
 
+def test_distances_are_those_of_the_one_list(tmp_path):
+    study = small(axes={"width": [8]}, measure=["distances"], samples=2**12)
+    assert "energy" in study.measure
+    assert study.measure == tuple(DISTANCES)
+    sweep = Sweep(study, tmp_path / "out")
+    sweep.run()
+    data = sweep.dataset().isel(trial=0, width=0)
+    law = NET.law(width=8, samples=2**12, seed=study.measurements[0].task.settings["seed"])
+    for name, distance in DISTANCES.items():
+        estimate = distance(law, NET.law())
+        assert np.isclose(data[name], float(estimate), rtol=1e-8, atol=0), name
+        assert np.isclose(data[f"{name}_stderr"], estimate.stderr, rtol=1e-6, atol=0), name
+
+
 def test_kernel_estimates_are_those_of_the_samples(tmp_path):
     """Of the stored outputs, against a sample of the limit that scipy's normals make through its quantiles."""
     study = small(axes={"width": [4, 8]}, measure=["outputs", "kde_kl", "kde_floor"], samples=500, trials=2)
@@ -394,8 +421,8 @@ def test_trials_that_share_a_limit_keep_its_error(tmp_path):
     assert np.ptp(data.variance.sel(width=np.inf).values) == 0
     mean, error = mean_over_trials(data, "variance")
     drawn = stack.law(samples=4 * 512)
-    assert float(mean.sel(width=np.inf)) == pytest.approx(float(drawn.var()), rel=1e-12)
-    assert float(error.sel(width=np.inf)) == pytest.approx(drawn.var().stderr, rel=1e-10)
+    assert float(mean.sel(width=np.inf)) == pytest.approx(float(drawn.variance()), rel=1e-12)
+    assert float(error.sel(width=np.inf)) == pytest.approx(drawn.variance().stderr, rel=1e-10)
     assert float(error.sel(width=8)) == pytest.approx(np.std(data.variance.sel(width=8), ddof=1) / 3**0.5)
 
 

@@ -61,20 +61,20 @@ def test_from_a_file_to_a_table(study, tmp_path):
 def test_a_refusal_is_one_line(study, tmp_path):
     done = run("sweep", study, "--out", tmp_path / "out", "--cluster", "cloud")
     assert done.returncode == 2
-    assert done.stderr == "limitlaw: --cluster 'cloud': use local:N, tcp://host:port, or slurm.\n"
+    assert done.stderr == "limitlaw: --cluster 'cloud' is not known. Use local:N, tcp://host:port, or slurm.\n"
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     "words, profile, workers, sentence",
     [
-        ("local:0", None, None, "--cluster 'local:0': must say how many workers"),
-        ("tcp://host", None, None, "--cluster 'tcp://host': must have a host and a port"),
-        ("slurm", None, None, "--cluster slurm: give --profile FILE"),
-        (None, Path("p.toml"), None, "--profile p.toml: a profile belongs to --cluster slurm"),
-        ("local:2", Path("p.toml"), None, "a profile belongs to slurm"),
-        ("local:2", None, 2, "a cluster has its own"),
-        ("slurm", Path("missing.toml"), None, "--profile missing.toml: No such file"),
+        ("local:0", None, None, "--cluster 'local:0' must give the number of workers"),
+        ("tcp://host", None, None, "--cluster 'tcp://host' must have a host and a port"),
+        ("slurm", None, None, "--cluster slurm needs --profile FILE"),
+        (None, Path("p.toml"), None, "--profile p.toml belongs to --cluster slurm"),
+        ("local:2", Path("p.toml"), None, "--profile p.toml belongs to --cluster slurm, not to --cluster 'local:2'"),
+        ("local:2", None, 2, "which has its own"),
+        ("slurm", Path("missing.toml"), None, "missing.toml cannot be read: No such file"),
     ],
 )
 def test_places_that_make_no_sense(words, profile, workers, sentence):
@@ -85,10 +85,10 @@ def test_places_that_make_no_sense(words, profile, workers, sentence):
 @pytest.mark.parametrize(
     "text, sentence",
     [
-        ("cores = 4", "'memory' is missing"),
+        ("cores = 4", "has no 'memory'"),
         ("cores = 'four'\nmemory = '8GB'", "cores='four' must be int"),
-        ("core = 4", "did you mean 'cores'?"),
-        ("core = ", "not TOML"),
+        ("core = 4", "Did you mean 'cores'?"),
+        ("core = ", "is not valid TOML"),
     ],
 )
 def test_a_profile_is_checked(text, sentence, tmp_path):
@@ -101,5 +101,5 @@ def test_folders_without_a_sweep(tmp_path):
     for words in (["status", tmp_path], ["export", tmp_path, "--csv", tmp_path / "x.csv"]):
         done = run(*words)
         assert done.returncode == 2
-        assert "has no sweep in it" in done.stderr
-    assert "there is no folder" in run("export", tmp_path, "--csv", tmp_path / "no" / "x.csv").stderr
+        assert "does not hold a sweep" in done.stderr
+    assert "is in a folder that does not exist" in run("export", tmp_path, "--csv", tmp_path / "no" / "x.csv").stderr
