@@ -134,7 +134,7 @@ def rows():
                 for _ in range(CACHED):
                     client.get("/api/layer/density").raise_for_status()
                 yield "cached laws, requests a second, one core", CACHED / (time.perf_counter() - start), 50
-            yield "memory beyond jax, layers, most after any of these answers, MB", memory.most, 150
+            yield "memory beyond jax, layers, most after any of these answers, MB", memory.most, None
         with server(cache) as (running, address):
             memory = Memory(running.pid)
             yield from pictures("second start", address)
@@ -142,7 +142,7 @@ def rows():
             with httpx2.Client(base_url=address, timeout=600) as client:
                 for part in PARTS:
                     seconds(client, memory, f"layer/{part}", {})
-                yield "memory beyond jax, layers, second start, MB", memory.most, 150
+                yield "memory beyond jax, layers, second start, MB", memory.most, None
                 took = seconds_to_sketch_and_all(client, memory, "depth/variance", {})
                 yield "depth, first network of all: its sketch, s", took[0], 1.5
                 yield "depth, first network of all: all, s", took[1], None
@@ -157,7 +157,7 @@ def rows():
                         slowest = max(range(len(took)), key=lambda i, of=of: took[i][of])
                         at = " ".join(*queries[slowest].items())
                         yield f"{what}, slowest of {len(took)} ({at}): {name}, s", took[slowest][of], goal
-            yield "memory beyond jax, all views, most after any answer, MB", memory.most, 150
+            yield "memory beyond jax, all views, most after any answer, MB", memory.most, None
 
 
 def pictures(when, address):

@@ -105,7 +105,7 @@ def generators():
     import jax
     import numpy as np
 
-    from limitlaw.numerics import Streams
+    from limitlaw.numerics import random
 
     count, rounds, cores = 2**18, 64, os.cpu_count()
 
@@ -119,21 +119,13 @@ def generators():
     def bit_generator(kind):
         return lambda seed: np.random.Generator(kind(seed)).standard_normal(count, np.float32)
 
-    lanes, steps = 2**13, count // 2**13
-    looped = jax.jit(
-        lambda key: jax.lax.fori_loop(
-            0,
-            steps,
-            lambda _, state: ((after := state[0].normals())[0], state[1] + after[1]),
-            (Streams.start(key, (lanes,)), jax.numpy.zeros(lanes)),
-        )[1]
-    )
     threefry = jax.jit(lambda key: jax.random.normal(key, (count,)))
+    own = jax.jit(lambda key: random.normal(key, (count // 2**11, 2**11)))
     found = {
         "jax.random.normal (threefry)": on_all_cores(lambda seed: threefry(jax.random.key(seed)).block_until_ready()),
         "numpy PCG64": on_all_cores(bit_generator(np.random.PCG64)),
         "numpy SFC64": on_all_cores(bit_generator(np.random.SFC64)),
-        "limitlaw Streams (xoshiro128++)": on_all_cores(lambda seed: looped(jax.random.key(seed)).block_until_ready()),
+        "limitlaw.numerics.random (threefry)": on_all_cores(lambda seed: own(jax.random.key(seed)).block_until_ready()),
     }
     network_seconds = seconds_per_sample(network("relu", 2), 2**16, width=1024)
     return {**found, "a ReLU network, n = 1024": 1e9 * network_seconds / (4 * 1024)}

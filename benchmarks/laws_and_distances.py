@@ -37,7 +37,7 @@ def limits():
     gaussian = paper(inf).law()
     for heads, truth in DIVERGENCES.items():
         law, build = timed(paper(heads).law, 3)
-        print(f"| H = {heads}: variance | {law.var():.10f} | {VARIANCE:.10f} | {build:.2f} | 0.5 |")
+        print(f"| H = {heads}: variance | {law.variance():.10f} | {VARIANCE:.10f} | {build:.2f} | 0.5 |")
         print(f"| H = {heads}: H × excess kurtosis | {heads * law.kurtosis():.10f} | {KURTOSIS:.10f} | | |")
         value, seconds = timed(lambda law=law: ll.kl(law, gaussian), 3)
         print(f"| H = {heads}: KL to the infinite-head Gaussian | {value:.6e} | {truth:.6e} | {seconds:.2f} | 0.3 |")
@@ -48,9 +48,9 @@ def limits():
         _, seconds = timed(lambda law=law: law.pdf(x), 3)
         print(f"| H = {heads}: pdf on 10,000 points ({law.method}) | | | {seconds:.3f} | 0.050 |")
     law, build = timed(paper(2, tokens=64).law)
-    print(f"| s = 64, H = 2: variance | {law.var()} | | {build:.1f} | 10 |")
+    print(f"| s = 64, H = 2: variance | {law.variance()} | | {build:.1f} | 10 |")
     law, build = timed(paper(2, tokens=5).law)
-    print(f"| s = 5, H = 2: variance | {law.var():.10f} | | {build:.2f} | |")
+    print(f"| s = 5, H = 2: variance | {law.variance():.10f} | | {build:.2f} | |")
 
 
 def finite_widths():
@@ -70,7 +70,7 @@ def finite_widths():
 def distances():
     net = paper(2)
     law, limit = net.law(width=256, samples=2**20), net.law()
-    samples = limit.sample(50_000, seed=1)
+    samples = limit.sample(50_000, rng=1)
     print("\n| distance, n = 256 (2^20 draws) | law, law | s | 50,000 samples, law | s |\n|---|---|---|---|---|")
     for name, metric, options in (
         ("kl", ll.kl, {"method": "knn"}),
@@ -84,7 +84,7 @@ def distances():
         wide = 1.3 * samples
         other, sampled = timed(lambda metric=metric, options=options, wide=wide: metric(wide, limit, **options))
         print(f"| {name} | {value} | {seconds:.2f} | {other} | {sampled:.2f} |")
-    other = limit.sample(50_000, seed=2)
+    other = limit.sample(50_000, rng=2)
     floor, seconds = timed(lambda: ll.kde_kl(other, samples))
     print(f"\nkde_kl of two samples of the limit, 50,000 each: {floor} in {seconds:.2f} s (the truth is 0)")
 

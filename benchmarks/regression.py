@@ -9,7 +9,6 @@ import numpy as np
 from machine import heading
 
 from limitlaw import slr
-from limitlaw.slr._tables import tables_of
 
 FIGURE_2 = {"dim": 100, "tokens": 20, "gamma": 2**-0.5, "beta": 1.0, "noise": 0.1}
 
@@ -26,7 +25,7 @@ def seconds(work, repeat=1):
 
 def fresh(**settings):
     """A problem whose tables are not built."""
-    tables_of.cache_clear()
+    slr.release_tables()
     return slr.Problem(**{**FIGURE_2, **settings})
 
 
@@ -41,20 +40,20 @@ def rows():
     for link, goal in (("linear", 1.0), ("quadratic", 30.0), ("relu", 30.0)):
         q = slr.Problem(**FIGURE_2, link=link)
         q.gradient(*start)
-        yield f"2,000 exact steps, {link}", seconds(lambda q=q: q.descent(2000, start=start, every=100)), goal
+        yield f"2,000 exact steps, {link}", seconds(lambda q=q: slr.descent(q, 2000, start=start, every=100)), goal
     hard = {"beta": 10.0}
     yield (
         "score scale 100: tables and 2,000 steps",
-        seconds(lambda: fresh(**hard).descent(2000, start=start, every=100)),
+        seconds(lambda: slr.descent(fresh(**hard), 2000, start=start, every=100)),
         30.0,
     )
-    eight = p.start(count=8)
+    eight = slr.start(p, count=8)
     yield (
         "simulation, n = 1,000, 2,500 steps, 8 starts",
-        seconds(lambda: p.simulate(1000, 2500, start=eight, every=25)),
+        seconds(lambda: slr.simulate(p, 1000, 2500, start=eight, every=25)),
         30.0,
     )
-    yield "baselines, d = 100, L = 20", seconds(p.baselines), None
+    yield "baselines, d = 100, L = 20", seconds(lambda: slr.baselines(p)), None
 
 
 if __name__ == "__main__":

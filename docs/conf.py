@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import textwrap
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +20,7 @@ version = release = limitlaw.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",  # MathJax is copied beside the pages: nothing is loaded from elsewhere
 ]
@@ -43,6 +43,9 @@ highlight_language = "python"
 trim_doctest_flags = True
 
 autodoc_member_order = "bysource"
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False  # types stand in the signature
+napoleon_attr_annotations = False  # shapes of arrays, as in "s r *draws", are no markup
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 100
@@ -52,7 +55,7 @@ add_module_names = False
 # Names, and where they are documented
 
 PACKAGES = (
-    *("laws", "netsor", "slr", "networks", "divergence", "studies", "runs", "numerics", "models", "figures", "report"),
+    *("laws", "netsor", "slr", "networks", "distances", "studies", "runs", "numerics", "models", "figures", "report"),
     "explore",
 )
 
@@ -67,7 +70,7 @@ def public_names(package: str) -> list[str]:
     ]
 
 
-_TOP = set(limitlaw._HOME)
+_TOP = {name for name in dir(limitlaw) if not inspect.ismodule(getattr(limitlaw, name))}
 _ADDRESS = {
     **{name: f"limitlaw.{name}" for name in _TOP},
     **{
@@ -86,7 +89,7 @@ def _home_of(target: str) -> str | None:
     return _ADDRESS.get(f"{found[1]}.{name}" if found else name.removeprefix("ll."))
 
 
-# Docstrings are Markdown with single backticks, lists and examples
+# Docstrings have Google sections, which napoleon reads, and Markdown in them: single backticks, lists
 
 _LITERAL = re.compile(r"(?<![`\w])`([^`\n]+)`(?!`)")
 
@@ -100,30 +103,16 @@ def _literal(match: re.Match[str]) -> str:
     return f"``{text}``{after}"
 
 
-def _as_rst(text: str) -> str:
-    """A docstring in the form that autodoc expects."""
-    out: list[str] = []
-    example: int | None = None
-    for line in text.splitlines():
-        started = re.match(r"( *)!!! Example\s*$", line)
-        if started:
-            example = len(started[1])
-            out += ["", f"{started[1]}.. rubric:: Example", ""]
-            continue
-        if example is not None:
-            if line.strip() and len(line) - len(line.lstrip()) <= example:
-                example = None
-            else:
-                out.append(line[4:] if line.strip() else "")
-                continue
-        if re.match(r"\s*[-*] ", line) and out and out[-1].strip() and not re.match(r"\s*[-*] |\s{2,}\S", out[-1]):
-            out.append("")
-        out.append(_LITERAL.sub(_literal, line))
-    return "\n".join(out)
-
-
 def process_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = _as_rst(textwrap.dedent("\n".join(lines))).splitlines()
+    """Backticks of Markdown as those of reStructuredText, and an empty line before lists; doctests stay as they are."""
+    out: list[str] = []
+    for line in lines:
+        starts_list = re.match(r"\s*[-*] ", line)
+        if starts_list and out and out[-1].strip() and not re.match(r"\s*[-*] |\s{2,}\S", out[-1]):
+            out.append("")
+        is_code = re.match(r"\s*(>>>|\.\.\.) ", line)
+        out.append(line if is_code else _LITERAL.sub(_literal, line))
+    lines[:] = out
 
 
 def process_signature(
@@ -216,6 +205,6 @@ def tidy_code(app: Any, doctree: nodes.document) -> None:
 def setup(app: Any) -> None:
     app.connect("doctree-read", tidy_code)
     app.add_directive("commands", Commands)
-    app.connect("autodoc-process-docstring", process_docstring)
+    app.connect("autodoc-process-docstring", process_docstring, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", process_signature)
     app.connect("missing-reference", resolve)
