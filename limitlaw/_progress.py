@@ -116,6 +116,29 @@ def task(description: str, total: int | None = None, *, compiles: bool = False, 
         _bars, _silent = before
 
 
+@contextmanager
+def allowed(show: bool) -> Iterator[None]:
+    """Show no bars within a `with` statement if `show` is false.
+
+    Args:
+        show: Whether calls within may show bars.
+
+    Example:
+        >>> from limitlaw import _progress
+        >>> with _progress.allowed(False), _progress.task("Counting", total=1) as counting:
+        ...     counting.advance()
+    """
+    global _silent
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, _silent = _silent, _silent or not show
+    try:
+        yield
+    finally:
+        _silent = before
+
+
 def _console() -> "Console | None":
     """Where bars are shown: nowhere if standard error is a file."""
     from rich.console import Console

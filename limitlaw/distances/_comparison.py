@@ -25,7 +25,7 @@ _TAILS = (2, 3, 4)  # standard deviations of the second law
 _LEAST_DIVISOR = 1e-12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Moments, quantiles, tails and distances of two laws or samples.
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from .. import _checks
+from .. import _checks, _progress
 from .._checks import ArgumentError, ArgumentTypeError
 from .._format import Table, as_text, number
 from ..laws import Law
@@ -363,6 +363,7 @@ def convergence(
     seed: int = 0,
     samples: int | None = None,
     accuracy: float = 1e-4,
+    progress: bool = True,
 ) -> Convergence:
     """The distance of `net.law(width=n)` to its limit for each width, with errors and a fit of how it falls.
 
@@ -378,6 +379,7 @@ def convergence(
         seed: The seed of the first width. The others have `seed + 1`, `seed + 2`, ..., so that they are independent.
         samples: Draws at each width; by default as many as `accuracy` needs.
         accuracy: As for `Network.law`.
+        progress: Whether to show progress bars after two seconds.
 
     Returns:
         The distances, by increasing width.
@@ -413,12 +415,14 @@ def convergence(
         raise ArgumentTypeError("metric", f"metric={metric!r} must be a function of two laws. Pass {remedy}.")
     sizes = tuple(int(n) for n in sorted(checked))
     options: dict[str, Any] = {"token": token, "samples": samples, "accuracy": accuracy}
-    target = net.law(width=inf, seed=seed, **options) if limit is None else limit
     values = []
     try:
-        for i, n in enumerate(sizes):
-            value = metric(net.law(width=n, seed=seed + i, **options), target)
-            values.append(value if isinstance(value, Estimate) else Estimate(float(value)))
+        with _progress.task("Widths", len(sizes), show=_checks.boolean("progress", progress)) as bar:
+            target = net.law(width=inf, seed=seed, **options) if limit is None else limit
+            for i, n in enumerate(sizes):
+                value = metric(net.law(width=n, seed=seed + i, **options), target)
+                values.append(value if isinstance(value, Estimate) else Estimate(float(value)))
+                bar.advance()
     except KeyboardInterrupt:
         if not values:
             raise

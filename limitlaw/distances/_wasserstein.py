@@ -21,6 +21,8 @@ from ._root_of_squares import length_of
 _PANELS = np.linspace(-9.0, 9.0, 19)
 # Knots of a spline through a quantile function, which many sorted samples are compared with.
 _KNOTS = np.linspace(-9.0, 9.0, 361)
+# A tail whose share of the integral shrinks by less than this over three decades of probability has an infinite one.
+_DIVERGES = 0.98
 # Gauss points over all cells of an empirical quantile function; at least 2 and at most 64 in each.
 _POINTS = 4096
 
@@ -52,6 +54,8 @@ class Wasserstein(Distance):
 
     def of_laws(self, p: Law, q: Law) -> Measured:
         """By quadrature over cdfs (order 1) or quantile functions (order 2)."""
+        if _is_infinite(p, q, self.order):
+            return Measured.by_error(Estimate(np.inf, 0.0))
         return Measured.by_error(_area(p, q) if self.order == 1 else _quantile_distance(p, q))
 
     def of_samples(self, p: Law, q: Law, method: str | None) -> Measured:
@@ -127,6 +131,19 @@ def wasserstein(first: Any, second: Any, /, *, p: int = 1) -> Estimate:
     if p not in (1, 2) or isinstance(p, bool):
         raise ArgumentError("p", f"p={p!r} is not supported as the order of a Wasserstein distance. Use p=1 or p=2.")
     return (W1 if p == 1 else W2)(first, second)
+
+
+def _is_infinite(p: Law, q: Law, order: int) -> bool:
+    """Whether the tails of two laws are so heavy, and so different, that the integral diverges.
+
+    Near `u = 1` the integral converges only if `|F^{-1}(u) - G^{-1}(u)|^p` grows more slowly than `1 / (1 - u)`.
+    """
+    tails = np.array([1e-9, 1e-12])
+    for of_p, of_q in ((p.icdf(tails), q.icdf(tails)), (p.iccdf(tails), q.iccdf(tails))):
+        near, far = tails * np.abs(of_p - of_q) ** order
+        if far > _DIVERGES * near:
+            return True
+    return False
 
 
 def _area(p: Law, q: Law) -> Estimate:

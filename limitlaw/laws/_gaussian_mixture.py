@@ -54,6 +54,7 @@ class GaussianMixture(JointLaw):
         **dict.fromkeys(("log_prob", "logprob"), "logpdf"),
         **dict.fromkeys(("prob", "density"), "pdf"),
         **dict.fromkeys(("sf", "survival_function"), "ccdf"),
+        **dict.fromkeys(("logsf", "log_survival_function"), "logccdf"),
     }
 
     def __init__(self, covariances: Any, weights: Any = None, *, name: str = "Gaussian mixture") -> None:

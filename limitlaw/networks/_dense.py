@@ -1,7 +1,7 @@
 """The dense reading, which draws every matrix. It is slow and simple: the definition that other readings must match."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._checks import ArgumentError, known_keys
@@ -17,7 +18,7 @@ from ..numerics import largest_power_of_two
 from ._described import Traced
 from ._layer import Context, InputLayer, Layer, Layout, NetworkParts, Node, RowMap
 from ._rules import bias_stream, checked_matrices, inner_of, latents_of, matrix_stream
-from ._state import Frame, Scope, Weights, in_turn
+from ._state import LARGEST_VARIANCE, SMALLEST_VARIANCE, Frame, Scope, Weights, in_turn
 
 _BATCH_FLOATS = 2**24  # numbers that one batch holds at a time: 64 MiB
 _BATCH_NORMALS = 2**25  # numbers that one batch draws: a fraction of a second, so an interrupt takes effect soon
@@ -51,9 +52,9 @@ class Activity(eqx.Module):
             return self.fresh_covariance
         return self.tokens @ self.tokens.T / self.tokens.shape[1]
 
-    def settle(self, scope: Scope) -> "Activity":
+    def settle(self, scope: Scope, keep_gram: bool = False) -> "Activity":
         """The tokens, without observables."""
-        del scope
+        del scope, keep_gram
         return Activity(self.tokens)
 
     def carried(self, scope: Scope) -> "Activity":
@@ -88,7 +89,14 @@ class DenseRule:
 
     def apply(self, stream: Activity, scope: Scope) -> Activity:
         """The stream after the node."""
-        return self.node.apply_dense(stream, scope)
+        return self.node.apply_dense(_within_range(stream), scope)
+
+
+def _within_range(x: Activity) -> Activity:
+    """NaN where the variance of a token has left the accepted range, as `_state.within_range` in the Gram reading."""
+    variance = jnp.mean(x.tokens**2, axis=1)
+    lost = jnp.any((variance != 0) & ~((variance > SMALLEST_VARIANCE) & (variance < LARGEST_VARIANCE)))
+    return eqx.tree_at(lambda x: x.tokens, x, jnp.where(lost, jnp.nan, x.tokens))
 
 
 def apply_rows(node: RowMap, x: Activity, scope: Scope) -> Activity:
@@ -221,7 +229,9 @@ class Realisation:
     weights: dict[str, Array]
     tokens: Float[Array, "s n"]
 
-    def __call__(self, tokens: Array | None = None, weights: dict[str, Array] | None = None) -> Float[Array, "s n"]:
+    def __call__(
+        self, tokens: ArrayLike | None = None, weights: Mapping[str, ArrayLike] | None = None
+    ) -> Float[Array, "s n"]:
         """The last stream, as a pure JAX function of tokens and weights.
 
         Args:
@@ -231,15 +241,20 @@ class Realisation:
         Returns:
             The tokens after the last layer, `(tokens, width)`.
         """
-        for path, weight in (weights or {}).items():
-            known_keys("the weights", {path: weight}, self.weights)
+        given = {path: jnp.asarray(weight, jnp.float32) for path, weight in (weights or {}).items()}
+        known_keys("the weights", given, self.weights)
+        for path, weight in given.items():
             if weight.shape != self.weights[path].shape:
                 raise ArgumentError(
                     "weights",
                     f"weights[{path!r}] has shape {weight.shape}. It must have shape {self.weights[path].shape}.",
                 )
         x = Activity(self.tokens if tokens is None else jnp.asarray(tokens, jnp.float32))
-        scope = _scope(self.layout, self.key, {**self.weights, **(weights or {})})
+        if x.tokens.shape != self.tokens.shape:
+            raise ArgumentError(
+                "tokens", f"tokens has shape {x.tokens.shape}. It must have shape {self.tokens.shape}: (tokens, width)."
+            )
+        scope = _scope(self.layout, self.key, {**self.weights, **given})
         return through(self.layers, x, scope).tokens
 
     def __repr__(self) -> str:

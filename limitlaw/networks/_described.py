@@ -10,10 +10,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._checks import ArgumentTypeError, is_traced
+
+_WIDTH = "the width of the network, Network(..., width=...)"
 
 # Names of arguments in Hugging Face and PyTorch, and the corresponding names here.
 _FAMILIAR = {
@@ -24,16 +25,16 @@ _FAMILIAR = {
     "num_kv_heads": "kv_heads",
     "num_key_value_heads": "kv_heads",
     "d_head": "head_dim",
-    "d_model": "width (of the network: Network(..., width=...))",
-    "n_embd": "width (of the network: Network(..., width=...))",
-    "hidden_size": "width (of the network: Network(..., width=...))",
+    "d_model": _WIDTH,
+    "n_embd": _WIDTH,
+    "hidden_size": _WIDTH,
     "causal": "mask='causal'",
     "is_causal": "mask='causal'",
     "act": "activation",
     "hidden_act": "activation",
     "phi": "activation",
     "epsilon": "eps",
-    "n": "width",
+    "n": _WIDTH,
 }
 
 
@@ -45,6 +46,15 @@ class Described(eqx.Module):
         if unknown:
             raise _unknown_argument(cls, unknown[0])
         return super().__new__(cls)
+
+    def __check_init__(self) -> None:
+        # A description is a value, and keys of caches are made of it: its arrays must not change.
+        for f in dataclasses.fields(self):
+            array = getattr(self, f.name)
+            if isinstance(array, np.ndarray) and array.flags.writeable:
+                array = array.copy()
+                array.setflags(write=False)
+                object.__setattr__(self, f.name, array)
 
     def __repr__(self) -> str:
         parts = [
@@ -70,8 +80,9 @@ def _parameters(cls: type) -> list[str]:
 
 def _unknown_argument(cls: type, name: str) -> ArgumentTypeError:
     known = _parameters(cls)
-    if name in _FAMILIAR and (_FAMILIAR[name].split("=")[0].split(" ")[0] in [*known, "width"]):
-        hint = f"Did you mean {_FAMILIAR[name]}?"
+    ours = _FAMILIAR.get(name, "")
+    if ours == _WIDTH or ours.split("=")[0] in known:
+        hint = f"Did you mean {ours if ours == _WIDTH else repr(ours)}?"
     else:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(map(repr, known)) or 'none'}."
@@ -89,14 +100,19 @@ def _is_default(value: Any, default: Any) -> bool:
 
 
 @functools.cache
+def annotations_of(cls: type) -> dict[str, Any]:
+    """The annotations of a class by name, resolved where that is possible."""
+    try:
+        return typing.get_type_hints(cls)
+    except NameError:  # an annotation that only type checkers can resolve
+        return {f.name: f.type for f in dataclasses.fields(cls)}
+
+
+@functools.cache
 def float_fields(cls: type) -> frozenset[str]:
     """The fields whose annotation contains `float` and not `int`. Numbers in them are traced, not compiled in."""
-    try:
-        hints = typing.get_type_hints(cls)
-    except NameError:  # an annotation that only type checkers can resolve
-        hints = {f.name: f.type for f in dataclasses.fields(cls)}
     found = set()
-    for name, hint in hints.items():
+    for name, hint in annotations_of(cls).items():
         is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
         kinds = set(typing.get_args(hint)) if is_union else {hint}
         if float in kinds and int not in kinds:
@@ -175,7 +191,9 @@ def _take_apart(value: Any, numbers: list[Any] | None, is_float: bool) -> Any:
         if numbers is not None and np.issubdtype(value.dtype, np.floating):
             numbers.append(value.astype(np.float32))
             return _Slot(len(numbers) - 1)
-        return _Frozen("array", (value.shape, value.dtype.str, value.tobytes()))
+        # Adding 0 turns -0.0 into 0.0, which is equal but has other bytes.
+        data = (value + 0.0 if np.issubdtype(value.dtype, np.floating) else value).tobytes()
+        return _Frozen("array", (value.shape, value.dtype.str, data))
     if is_float and _is_number(value):
         if numbers is None:  # 1 and 1.0 are the same number where a float belongs
             return _Frozen("value", (float, float(value)))
@@ -215,8 +233,3 @@ def _put_together(structure: Any, numbers: list[Any]) -> Any:
     for name, item in parts:
         object.__setattr__(module, name, _put_together(item, numbers))
     return module
-
-
-def as_float32(value: Any) -> Any:
-    """A number, an array or a tracer as float32. Overflow is left to the check of the result."""
-    return value.astype(jnp.float32) if is_traced(value) else jax.device_put(np.asarray(value).astype(np.float32))

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from .._checks import ArgumentError, is_traced
 from ..numerics import multiply, psd_root, random
 from ._layer import Context, InputLayer, Layout, NetworkParts, Node, Purpose
-from ._rules import LeafRule, as_numbers, with_gram
+from ._rules import LeafRule, as_numbers
 from ._state import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
@@ -192,7 +192,7 @@ def draw_batch(
     else:
         stream = bound.run(scope)
         if observe == "gram" or last is None:  # inputs alone are observed through a read-out
-            stream = with_gram(stream, scope)
+            stream = stream.settle(scope, keep_gram=True)
     picked = None if observe == "gram" else picked
     out, sound = _emitted(stream, scope.named("output"), scope.frame, picked, observe == "output")
     if recorder is not None:
@@ -239,10 +239,14 @@ def check_sound(recorder: Recorder) -> None:
         return
     if block == 1 and recorder.start is not None and not bool(is_sound(recorder.start)):
         block = 0  # of a single layer the inputs are looked at only now
-    where = "the inputs" if block <= 0 else f"block {block}"
-    raise ArgumentError(
+    raise beyond_single_precision("after the inputs" if block <= 0 else f"after block {block}")
+
+
+def beyond_single_precision(where: str) -> ArgumentError:
+    """The error that refuses a network whose variance leaves the range of single precision."""
+    return ArgumentError(
         "layers",
-        f"The variance of the stream after {where} is beyond single precision: not a number, or outside of "
-        f"[{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}] in some draw. Add a norm, lower or raise skip or the stds, or "
-        "take fewer blocks.",
+        f"The variance of the stream {where} is beyond single precision: not a number, or outside of "
+        f"[{SMALLEST_VARIANCE:g}, {LARGEST_VARIANCE:g}] in some draw. Add a norm, use fewer blocks, or change skip and "
+        "the stds: lower them if the variance grows, raise them if it vanishes.",
     )

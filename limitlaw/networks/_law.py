@@ -12,7 +12,7 @@ from .._checks import ArgumentError
 from ..numerics import Estimate, jackknife
 from ._cost import cost_of
 from ._gram import needed_layers
-from ._layer import Layer, NetworkParts, Node
+from ._layer import NetworkParts, Node, unrolled
 
 Draw = Callable[..., np.ndarray]
 
@@ -25,33 +25,30 @@ _FLOAT32 = float(np.finfo(np.float32).eps)  # the relative precision of draws
 _WORTH_CONTROLLING = 0.3  # a control variate doubles the draws, so it must leave clearly less than half the variance
 
 
-def _as_layer(node: Node | None) -> Layer | None:
-    """The node, if it is a layer with weights, which may know its law."""
-    return node if isinstance(node, Layer) else None
-
-
-def fixed_gram(net: NetworkParts, layers: tuple[Node, ...]) -> np.ndarray | None:
-    """The Gram matrix after `layers` at infinite width, float64; None if it is random or needs an integral."""
+def fixed_gram(net: NetworkParts, nodes: tuple[Node, ...]) -> np.ndarray | None:
+    """The Gram matrix after `nodes` at infinite width, float64; None if it is random or needs an integral."""
     gram: np.ndarray | None = net.inputs.limit_gram()
-    for node in layers:
-        layer = _as_layer(node)
-        gram = None if layer is None or gram is None else layer.limit_gram(gram, net.layout)
+    centred = not np.any(net.inputs.limit_mean())
+    for node in nodes:
+        if gram is None or (node.needs_mean and not centred):
+            return None
+        gram = node.limit_gram(gram, net.layout)
+        # The coordinates that a fresh matrix writes have mean 0; a norm keeps a mean, or takes it away.
+        centred = centred or node.ends_fresh
     return gram
 
 
 def exact_output(net: NetworkParts, token: int, seed: int, samples: int | None, method: str) -> laws.Law | None:
-    """The law of a token's output at infinite width; None unless the last layer is the only random one."""
-    gram = fixed_gram(net, net.layers[:-1])
+    """The law of a token's output at infinite width; None unless the last node is the only random one."""
+    *before, last = unrolled(net.layers) or (None,)
+    gram = fixed_gram(net, tuple(before))
     if gram is None:
         return None
-    if not net.layers:
+    if last is None:
         return laws.Gaussian(variance=_positive_variance(gram[token, token]), name="limit")
-    layer = _as_layer(net.layers[-1])
-    if layer is None:
-        return None
-    after = layer.limit_gram(gram, net.layout)
-    known = layer.limit_variance(gram, token, net.layout, seed, samples, exact=False)
+    known = last.limit_variance(gram, token, net.layout, seed, samples, exact=False)
     if known is None:
+        after = fixed_gram(net, (*before, last))
         return None if after is None else laws.Gaussian(variance=_positive_variance(after[token, token]), name="limit")
     atoms, copies = known
     return _mixture(atoms, copies, method, "limit")
@@ -59,10 +56,9 @@ def exact_output(net: NetworkParts, token: int, seed: int, samples: int | None, 
 
 def exact_score(net: NetworkParts, query: int, key: int) -> laws.Law | None:
     """The law of a score at infinite width, `N(0, c K_ii K_jj chi2(d) / d)`; None if the Gram matrix `K` is random."""
-    *before, last = needed_layers(net.layers, "scores")
-    layer = _as_layer(last)
+    *before, last = unrolled(needed_layers(net.layers, "scores"))
     gram = fixed_gram(net, tuple(before))
-    scale = None if layer is None else layer.score_scale(inf)
+    scale = last.score_scale(inf)
     if gram is None or scale is None:
         return None
     atoms = laws.Atoms.exactly(np.array([gram[query, query] * gram[key, key]]), np.ones(1))
@@ -78,8 +74,7 @@ def drawn_score(
     less variance than draws of the score (Rao-Blackwell), which are used where the score is not Gaussian.
     """
     *before, last = needed_layers(net.layers, "scores")
-    layer = _as_layer(last)
-    scale = None if layer is None else layer.score_scale(width)
+    scale = last.score_scale(width)
     count = samples or int(min(2**20, max(2**26 // net.tokens**2, 2**12)))
     if scale is None:
         scores = draw(count, observe="scores", token=query)[:, 0, key]
@@ -154,8 +149,7 @@ def drawn_output(
             limit, atoms = None, laws.Atoms.from_draws(draws)
         else:
             atoms = laws.Atoms.from_coupled_draws(draws, control, known)
-        last = _as_layer(net.layers[-1] if net.layers else None)
-        if last is not None:
+        for last in unrolled(net.layers)[-1:]:
             atoms = replace(atoms, dof=last.degrees_of_freedom(width))
         law = _mixture(atoms, inf if gaussian else 1, method, name_of(width))
         variance, kurtosis = law.variance(), law.kurtosis()
@@ -190,11 +184,11 @@ class _KnownLimit:
 
 def _known_limit(net: NetworkParts, token: int) -> _KnownLimit | None:
     """The limit with which draws at a finite width are coupled through their seed; None if it is not known exactly."""
-    gram = fixed_gram(net, net.layers[:-1])
-    layer = _as_layer(net.layers[-1] if net.layers else None)
-    if gram is None or layer is None:
+    *before, last = unrolled(net.layers) or (None,)
+    gram = fixed_gram(net, tuple(before))
+    if gram is None or last is None:
         return None
-    known = layer.limit_variance(gram, token, net.layout, 0, None, exact=True)
+    known = last.limit_variance(gram, token, net.layout, 0, None, exact=True)
     if known is None or isinf(known[1]):
         return None
     return _KnownLimit(known[0], int(known[1]))

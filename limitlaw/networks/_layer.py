@@ -2,6 +2,7 @@
 
 import abc
 import inspect
+import itertools
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from math import inf, isinf
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -107,10 +109,13 @@ class Matrix(Described):
                 raise ArgumentError("columns", f"columns={columns:g} must be a positive whole number or inf.")
             columns = round(columns)
         self.columns = columns
-        self.std = _checks.non_negative("std", std)
-        self.bias_std = _checks.non_negative("bias_std", bias_std)
+        self.std = _checks.standard_deviation("std", std)
+        self.bias_std = _checks.standard_deviation("bias_std", bias_std)
+        for name, value in (("reads", reads), ("same_as", same_as)):
+            if not isinstance(value, str) and not (name == "same_as" and value is None):
+                raise ArgumentTypeError(name, f"{name}={value!r} must be the name of an array, text.")
         self.reads, self.same_as = reads, same_as
-        if fan_in is not None and not _checks.non_negative("fan_in", fan_in) > 0:
+        if fan_in is not None and _checks.is_zero(_checks.non_negative("fan_in", fan_in)):
             raise ArgumentError("fan_in", f"fan_in={fan_in!r} must be positive.")
         self.fan_in = fan_in
 
@@ -273,6 +278,11 @@ class Node(Described):
         return ()
 
     @property
+    def unrolled(self) -> tuple["Node", ...]:
+        """Nodes that have the same effect one after the other: the node itself, unless it only arranges others."""
+        return (self,)
+
+    @property
     def times(self) -> int:
         """The number of times that the node applies its parts, one after the other."""
         return 1
@@ -346,18 +356,19 @@ class Node(Described):
         for part in self.parts:
             part.check_width(width)
 
-    def check_finite(self, width: int | float, reading: str) -> None:
+    def check_finite(self, width: int | float, layout: Layout, reading: str) -> None:
         """Refuse a reading that computes every coordinate, if there are infinitely many.
 
         Args:
             width: The width of the stream.
+            layout: The lengths of the sequences.
             reading: "dense" or "lazy".
 
         Raises:
             ArgumentError: If a matrix has infinitely many columns at this width.
         """
         for part in self.parts:
-            part.check_finite(width, reading)
+            part.check_finite(width, layout, reading)
 
     def is_deterministic(self, width: int | float) -> bool:
         """Whether the Gram matrix of the input determines the covariance of the output.
@@ -369,6 +380,68 @@ class Node(Described):
             True if it does. If all nodes do at infinite width, the law of the output is Gaussian.
         """
         return bool(self.parts) and all(part.is_deterministic(width) for part in self.parts)
+
+    def limit_gram(self, gram: np.ndarray, layout: Layout) -> np.ndarray | None:
+        """The Gram matrix after the node at infinite width, if it is not random and needs no integral.
+
+        It is asked only where the coordinate means of all tokens are 0, as they are after a fresh matrix.
+
+        Args:
+            gram: The Gram matrix before the node, float64, `(tokens, tokens)`.
+            layout: The lengths of the sequences.
+
+        Returns:
+            The Gram matrix, float64, `(tokens, tokens)`; None if it is random or not known.
+        """
+        del gram, layout
+        return None
+
+    def limit_variance(
+        self, gram: np.ndarray, token: int, layout: Layout, seed: int, samples: int | None, exact: bool
+    ) -> "tuple[Atoms, int | float] | None":
+        """The law of the variance of a token's output at infinite width, given the Gram matrix before the node.
+
+        Args:
+            gram: The Gram matrix before the node, float64, `(tokens, tokens)`.
+            token: The token.
+            layout: The lengths of the sequences.
+            seed: The seed of randomised quasi-Monte Carlo, if it is needed.
+            samples: The number of its points; None for the default of the node.
+            exact: Whether only an exact law (by quadrature) is of use.
+
+        Returns:
+            The law of one copy, and the number of independent copies of which the variance is the average; None if the
+            law is not known, or if `exact=True` and it is not known exactly.
+        """
+        del gram, token, layout, seed, samples, exact
+        return None
+
+    def score_scale(self, width: int | float) -> tuple[float, int | float] | None:
+        """The variance of a score given the tokens, `c K_ii K_jj chi2(d) / d`.
+
+        Args:
+            width: The width of the stream.
+
+        Returns:
+            `(c, d)`, with `d` an integer or `inf`; None if a score is not Gaussian given this chi-square, or if there
+            are no scores.
+        """
+        del width
+        return None
+
+    def degrees_of_freedom(self, width: int | float) -> int | float:
+        """The degrees of freedom of the chi-square to which a token's variance is proportional, given the scores.
+
+        A single degree of freedom makes the density of the output infinite at 0.
+
+        Args:
+            width: The width of the stream.
+
+        Returns:
+            The degrees of freedom; `inf` if the variance is not proportional to a chi-square.
+        """
+        del width
+        return inf
 
     def zero_tokens(self, zero: np.ndarray, active: np.ndarray, layout: Layout) -> np.ndarray:
         """The tokens that are zero in every draw after the node.
@@ -550,6 +623,10 @@ class Layer(Node):
         super().__init_subclass__(**kwargs)
         _drop_inherited_law(cls)
 
+    def __check_init__(self) -> None:
+        if type(self).matrices is Layer.matrices:
+            self.matrices(1, Layout((1,)))  # which says what is missing
+
     def matrices(self, width: int | float, layout: Layout) -> dict[str, Matrix]:
         """The weight matrices of the layer.
 
@@ -563,9 +640,10 @@ class Layer(Node):
         Raises:
             ArgumentError: If a matrix does not exist at this width.
         """
-        raise TypeError(
+        raise ArgumentTypeError(
+            "matrices",
             f"{type(self).__name__} has no method matrices(width, layout). A layer declares its weight matrices; "
-            f"return a dictionary such as {{'in': ll.Matrix(width), 'out': ll.Matrix(width)}}."
+            f"return a dictionary such as {{'in': ll.Matrix(width), 'out': ll.Matrix(width)}}.",
         )
 
     def inner(self, u: dict[str, Array], context: Context) -> Any:
@@ -580,9 +658,10 @@ class Layer(Node):
             and a dictionary of observed arrays, whose names `observables` lists. "scores" and "entropy" are
             `(heads, tokens, ...)`, so that `token=` can select; arrays of other names may have any shape.
         """
-        raise TypeError(
+        raise ArgumentTypeError(
+            "inner",
             f"{type(self).__name__} has no method inner(u, context). A layer with a matrix other than 'out' gives the "
-            f"map from u['name'] of shape (tokens, columns) to what the matrix 'out' reads."
+            f"map from u['name'] of shape (tokens, columns) to what the matrix 'out' reads.",
         )
 
     def latents(self, u: dict[str, Array], context: Context) -> dict[str, Array]:
@@ -612,66 +691,6 @@ class Layer(Node):
         del width, layout, purpose
         return None
 
-    def limit_gram(self, gram: np.ndarray, layout: Layout) -> np.ndarray | None:
-        """The Gram matrix after the layer at infinite width, if it is not random and needs no integral.
-
-        Args:
-            gram: The Gram matrix before the layer, float64, `(tokens, tokens)`.
-            layout: The lengths of the sequences.
-
-        Returns:
-            The Gram matrix, float64, `(tokens, tokens)`; None if it is random or not known.
-        """
-        del gram, layout
-        return None
-
-    def limit_variance(
-        self, gram: np.ndarray, token: int, layout: Layout, seed: int, samples: int | None, exact: bool
-    ) -> "tuple[Atoms, int | float] | None":
-        """The law of the variance of a token's output at infinite width, given the Gram matrix before the layer.
-
-        Args:
-            gram: The Gram matrix before the layer, float64, `(tokens, tokens)`.
-            token: The token.
-            layout: The lengths of the sequences.
-            seed: The seed of randomised quasi-Monte Carlo, if it is needed.
-            samples: The number of its points; None for the default of the layer.
-            exact: Whether only an exact law (by quadrature) is of use.
-
-        Returns:
-            The law of one copy, and the number of independent copies of which the variance is the average; None if the
-            law is not known, or if `exact=True` and it is not known exactly.
-        """
-        del gram, token, layout, seed, samples, exact
-        return None
-
-    def score_scale(self, width: int | float) -> tuple[float, int | float] | None:
-        """The variance of a score given the tokens, `c K_ii K_jj chi2(d) / d`.
-
-        Args:
-            width: The width of the stream.
-
-        Returns:
-            `(c, d)`, with `d` an integer or `inf`; None if a score is not Gaussian given this chi-square, or if there
-            are no scores.
-        """
-        del width
-        return None
-
-    def degrees_of_freedom(self, width: int | float) -> int | float:
-        """The degrees of freedom of the chi-square to which a token's variance is proportional, given the scores.
-
-        A single degree of freedom makes the density of the output infinite at 0.
-
-        Args:
-            width: The width of the stream.
-
-        Returns:
-            The degrees of freedom; `inf` if the variance is not proportional to a chi-square.
-        """
-        del width
-        return inf
-
     def visible_keys(self, layout: Layout) -> np.ndarray:
         """The number of key tokens that each query token may attend to, which bounds the entropy of attention.
 
@@ -686,19 +705,24 @@ class Layer(Node):
     @property
     def ends_fresh(self) -> bool:
         """Whether the layer has a matrix "out"."""
-        for width in (_ROUND_WIDTH, inf):  # the names of the matrices are the same at every width
+        # The names of the matrices are the same at every width and for every layout at which the layer exists.
+        for width, tokens in itertools.product((_ROUND_WIDTH, inf), _FEW_LAYOUTS):
             try:
-                return "out" in self.matrices(width, _ONE_TOKEN)
+                return "out" in self.matrices(width, Layout((tokens,)))
             except (ArgumentError, OverflowError, ValueError):
                 continue
-        return True
+        raise ArgumentError(
+            "matrices",
+            f"{type(self).__name__}.matrices refuses every layout that was tried, so it is not known whether there is a "
+            f"matrix 'out'. Override the property ends_fresh.",
+        )
 
     @property
     def replaces_stream(self) -> bool:
         return not self.ends_fresh
 
-    def check_finite(self, width: int | float, reading: str) -> None:
-        for name, matrix in self.matrices(width, _ONE_TOKEN).items():
+    def check_finite(self, width: int | float, layout: Layout, reading: str) -> None:
+        for name, matrix in self.matrices(width, layout).items():
             if isinf(matrix.columns):
                 raise ArgumentError(
                     "reading",
@@ -728,7 +752,7 @@ class Layer(Node):
         return Cost(matrices=4.0, units=columns, usual_units=columns, held=3.0 * layout.size * columns)
 
 
-_ONE_TOKEN = Layout((1,))
+_FEW_LAYOUTS = (1, 2, 3, 4, 6, 8, 12, 16)  # tokens with which a layer is asked for the names of its matrices
 _ROUND_WIDTH = 3 * 5 * 2**12  # a width at which most ratios give whole numbers of columns
 
 
@@ -832,6 +856,16 @@ class RowMap(Node):
         del width
         return True
 
+    def limit_gram(self, gram: np.ndarray, layout: Layout) -> np.ndarray | None:
+        del layout
+        values, vectors = np.linalg.eigh(gram)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        if self.needs_mean:  # the first axis is the all-ones vector, along which a token without a mean has nothing
+            root = np.concatenate([np.zeros_like(root[:, :1]), root], axis=1)
+        with jax.enable_x64(True):
+            rows = np.asarray(self.rows(jnp.asarray(root)), np.float64)
+        return rows @ rows.T
+
     def zero_tokens(self, zero: np.ndarray, active: np.ndarray, layout: Layout) -> np.ndarray:
         del active, layout
         return zero
@@ -906,6 +940,11 @@ class Combinator(Node):
 
     def zero_tokens(self, zero: np.ndarray, active: np.ndarray, layout: Layout) -> np.ndarray:
         return zero_after(self.parts, zero, active, layout)
+
+
+def unrolled(layers: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Nodes with the same effect as layers one after the other, without combinators that only arrange them."""
+    return tuple(node for layer in layers for node in layer.unrolled)
 
 
 def zero_after(layers: tuple[Node, ...], zero: np.ndarray, active: np.ndarray, layout: Layout) -> np.ndarray:

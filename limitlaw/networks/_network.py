@@ -1,6 +1,5 @@
 """Networks, and everything that users ask of them: draws, trajectories and laws."""
 
-import functools
 from collections.abc import Callable, Sequence
 from math import inf, isinf
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .. import _checks, _html
+from .. import _checks, _html, _progress
 from .._checks import ArgumentError, ArgumentTypeError
 from ..numerics import DEFAULT_MEMORY, Batch, calls_lapack, draw_batches, seed_key
 from . import _cost, _dense, _gram, _law, _lazy
@@ -133,6 +132,7 @@ class Network(Described):
             matrices
             ...
         """
+        self._refuse_traced("a netsor program")
         return _lazy.lower(self).program
 
     def draw(
@@ -176,7 +176,9 @@ class Network(Described):
         rows, pick = self._rows(token, observe)
         bound = BoundNetwork.of(self, layers, width, self._purpose(observe, differentiable=True))
         key = _checked_key(key)
-        draws = _gram.draw_batch(bound, 1, key, observe=observe, rows=rows, recorder=None)
+        recorder = Recorder(by_block=has_blocks(layers))
+        draws = _gram.draw_batch(bound, 1, key, observe=observe, rows=rows, recorder=recorder)
+        _gram.check_sound(recorder)
         return pick(draws)[0]
 
     def sample(
@@ -193,7 +195,9 @@ class Network(Described):
     ) -> np.ndarray:
         """Independent draws of the network at initialisation, each with fresh weights and random inputs.
 
-        Draw `i` depends only on the seed and on `i`, so two calls with the same seed return the same draws.
+        Draw `i` depends only on the seed, on `i` and on the arguments, so two calls with the same arguments return the
+        same draws. Draws of other tokens or observables with the same seed are not draws of the same networks; for a
+        joint law give all tokens at once.
 
         Args:
             samples: The number of draws.
@@ -231,6 +235,7 @@ class Network(Described):
         samples = int(_checks.positive_integer("samples", samples))
         seed = _checks.seed(seed)
         max_memory = int(_checks.positive_integer("max_memory", max_memory))
+        _checks.boolean("progress", progress)
         _checks.one_of("reading", reading, _READINGS)
         _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
         width = self.check_width(width)
@@ -251,8 +256,14 @@ class Network(Described):
             return _lazy.batch_of(self, int(width), observe, rows)
         if reading == "dense":
             size, memory = _dense.batch_of(self, int(width), layers)
-            static = functools.partial(_dense.draw_batch, self.inputs, layers, int(width), observe, rows, size)
-            return Batch(static, size, memory)
+
+            def draw_densely(key: PRNGKeyArray) -> Array:
+                draws = _dense.draw_batch(self.inputs, layers, int(width), observe, rows, size, key)
+                if not _checks.is_traced(draws) and not bool(jnp.isfinite(draws).all()):
+                    raise _gram.beyond_single_precision("within the layers")
+                return draws
+
+            return Batch(draw_densely, size, memory)
         bound = BoundNetwork.of(self, layers, width, self._purpose(observe))
         heads = self._observed_heads(layers, observe, width)
         size = _cost.batch_size(self, width, heads)
@@ -313,7 +324,8 @@ class Network(Described):
         Args:
             samples: The number of draws, at least 2.
             width: The width, by default that of the network.
-            seed: An integer. The Gram matrices are those of `sample` with the same seed, up to rounding.
+            seed: An integer. The last Gram matrix is that of `sample(..., observe="gram")` with the same seed, up to
+                rounding, unless the network ends in a `Readout` that has layers.
             max_memory: The number of bytes that the draws and the computation may take.
             progress: Whether to show a progress bar after two seconds.
 
@@ -334,6 +346,7 @@ class Network(Described):
         if samples < 2:
             raise ArgumentError("samples", f"samples={samples} must be at least 2, so that there is a standard error.")
         max_memory = int(_checks.positive_integer("max_memory", max_memory))
+        _checks.boolean("progress", progress)
         _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
         width, seed = self.check_width(width), _checks.seed(seed)
         self._refuse_traced("net.trajectory")
@@ -391,14 +404,11 @@ class Network(Described):
             >>> print(f"{law.variance():.10f} {law.kurtosis():.10f}")
             0.3919714436 0.1216592126
         """
-        if not isinstance(token, int | np.integer) or isinstance(token, bool):
+        if token is None or np.ndim(token):
             raise ArgumentTypeError(
                 "token", f"token={token!r} must be one token. For several use net.joint_law(tokens=[0, 1])."
             )
-        width = self.check_width(width)
-        seed, count = _checks.seed(seed), _checked_samples(samples)
-        self._refuse_traced("a law")
-        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
+        width, seed, count = self._checked_for_a_law(width, seed, samples, max_memory, progress)
         _checks.one_of("method", method, ("auto", "draws", "mixture", "fourier"))
         if not _checks.non_negative("accuracy", accuracy) >= _FINEST:
             raise ArgumentError(
@@ -409,9 +419,11 @@ class Network(Described):
         exact = isinf(width) and method != "draws"
         inner = "auto" if method == "draws" else method
         index = _checks.index("token", token, self.tokens, "tokens")
-        law = _law.exact_output(self, index, seed, count, inner) if exact else None
-        if law is not None:
-            return law
+        if exact:
+            with _progress.allowed(progress):
+                law = _law.exact_output(self, index, seed, count, inner)
+            if law is not None:
+                return law
         draw = self._drawer(width, seed, max_memory, progress)
         return _law.drawn_output(self, index, width, draw, count, accuracy, inner, self._is_gaussian(width))
 
@@ -448,11 +460,8 @@ class Network(Described):
             >>> law.event_shape
             (2,)
         """
-        width = self.check_width(width)
-        seed, count = _checks.seed(seed), _checked_samples(samples)
-        self._refuse_traced("a law")
-        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
-        if isinstance(tokens, int | np.integer) or tokens is None:
+        width, seed, count = self._checked_for_a_law(width, seed, samples, max_memory, progress)
+        if tokens is None or not np.ndim(tokens):
             raise ArgumentTypeError(
                 "tokens", f"tokens={tokens!r} must be a list of tokens. For one use net.law(token=0)."
             )
@@ -499,10 +508,7 @@ class Network(Described):
             >>> net.score_law(query=0, key=1, width=256, samples=2**16).kurtosis().covers(0.1672, 0.999)
             True
         """
-        width = self.check_width(width)
-        seed, count = _checks.seed(seed), _checked_samples(samples)
-        self._refuse_traced("a law")
-        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
+        width, seed, count = self._checked_for_a_law(width, seed, samples, max_memory, progress)
         self._layers_for("scores")
         row = _checks.index("query", query, self.tokens, "tokens")
         column = _checks.index("key", key, self.tokens, "tokens")
@@ -511,6 +517,16 @@ class Network(Described):
             return law
         draw = self._drawer(width, seed, max_memory, progress)
         return _law.drawn_score(self, row, column, width, draw, count)
+
+    def _checked_for_a_law(
+        self, width: int | float | None, seed: int, samples: int | None, max_memory: int, progress: bool
+    ) -> tuple[int | float, int, int | None]:
+        """The width, seed and number of draws of a law, checked together with what all laws need."""
+        self._refuse_traced("a law")
+        _checks.boolean("progress", progress)
+        memory = int(_checks.positive_integer("max_memory", max_memory))
+        _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, memory)
+        return self.check_width(width), _checks.seed(seed), _checked_samples(samples)
 
     def _drawer(self, width: int | float, seed: int, max_memory: int, progress: bool) -> Callable[..., np.ndarray]:
         """The function that draws observables for a law, of the network or of its first layers."""
@@ -571,7 +587,7 @@ class Network(Described):
                 "width", f"reading={reading!r} needs a finite width. Give width=..., or use reading='gram'."
             )
         for layer in self.layers:
-            layer.check_finite(width, reading)
+            layer.check_finite(width, self.layout, reading)
         for node in self._derived_layers():  # an inner map is tried before every reading
             derived_rule(node, width, self.layout, Purpose())
 

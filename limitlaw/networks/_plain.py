@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import typing
 from collections.abc import Mapping
 from math import inf, isinf
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from .._checks import ArgumentError, known_keys
 from ..numerics import Activation, activation as resolve_activation
-from ._described import Described, float_fields
+from ._described import Described, annotations_of, float_fields
 from ._layer import InputLayer, Node
 from ._network import Network
 from ._registry import named, registered
@@ -153,6 +154,19 @@ def _plain_value(name: str, value: Any) -> Any:
     return value
 
 
+def _of_list(value: list[Any], annotation: Any) -> Any:
+    """A list as its annotation has it: plain data write tuples and arrays as lists."""
+    kinds = [annotation, *typing.get_args(annotation)]
+    for kind in kinds:
+        if kind is np.ndarray or typing.get_origin(kind) is np.ndarray:
+            return np.array(value)
+        if kind is tuple or typing.get_origin(kind) is tuple:
+            item = next((inner for inner in typing.get_args(kind) if inner is not ...), None)
+            whole = float if item is float else lambda entry: entry
+            return tuple(_of_list(entry, item) if isinstance(entry, list) else whole(entry) for entry in value)
+    return value
+
+
 def _part(where: str, table: Mapping[str, Any], family: type[Described]) -> Any:
     """An input, a layer or a norm from its table."""
     name = table.get(_RESERVED)
@@ -171,6 +185,8 @@ def _part(where: str, table: Mapping[str, Any], family: type[Described]) -> Any:
             arguments[key] = _part(key, value, Node)
         elif key in float_fields(kind) and isinstance(value, int) and not isinstance(value, bool):
             arguments[key] = float(value)  # whole numbers are written without a point
+        elif isinstance(value, list):
+            arguments[key] = _of_list(value, annotations_of(kind).get(key))
     layers = [layer for key in several for layer in _layers(arguments.pop(key, []))]
     before = [key for key, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
     first = [arguments.pop(key) for key in before if key in arguments] if several else []

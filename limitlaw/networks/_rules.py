@@ -88,11 +88,10 @@ class LeafRule(eqx.Module):
         Returns:
             The stream after the node.
         """
-        in_order = rows is None or rows == tuple(range(len(rows)))
-        tokens = _ready(stream.settle(scope) if in_order else with_gram(stream, scope), in_order)
-        after, observed = _stepped(self, tokens, scope.named("layer"), scope.network_key, scope.frame, rows)
+        after, observed = self._stepped(stream, scope, rows, observed_only=False)
         if scope.recorder is not None:
             scope.recorder.see(observed, scope.frame.active)
+        assert after is not None
         return after
 
     def observe(self, stream: Stream, scope: Scope, rows: tuple[int, ...] | None) -> dict[str, Array]:
@@ -106,22 +105,19 @@ class LeafRule(eqx.Module):
         Returns:
             The arrays by name, draws last.
         """
+        return self._stepped(stream, scope, rows, observed_only=True)[1]
+
+    def _stepped(
+        self, stream: Stream, scope: Scope, rows: tuple[int, ...] | None, *, observed_only: bool
+    ) -> tuple[Stream | None, dict[str, Array]]:
         in_order = rows is None or rows == tuple(range(len(rows)))
-        tokens = _ready(stream.settle(scope) if in_order else with_gram(stream, scope), in_order)
-        return _observed(self, tokens, scope.named("layer"), scope.network_key, scope.frame, rows)
+        tokens = stream.settle(scope, keep_gram=not in_order)
+        if in_order:  # without the Gram matrix, where only the root is needed, one program serves all streams
+            tokens = Tokens(tokens.root, tokens.width, centred=tokens.centred)
+        return _stepped(self, tokens, scope.named("layer"), scope.network_key, scope.frame, rows, observed_only)
 
 
-def with_gram(stream: Stream, scope: Scope) -> Tokens:
-    """The stream settled, with its Gram matrix."""
-    return stream if isinstance(stream, Tokens) else stream.settle(scope, keep_gram=True)
-
-
-def _ready(tokens: Tokens, in_order: bool) -> Tokens:
-    """The tokens, without their Gram matrix where only the root is needed, so one program serves all streams."""
-    return Tokens(tokens.root, tokens.width, centred=tokens.centred) if in_order else tokens
-
-
-@functools.partial(jax.jit, static_argnums=(4, 5))
+@functools.partial(jax.jit, static_argnums=(4, 5, 6))
 def _stepped(
     rule: LeafRule,
     tokens: Tokens,
@@ -129,20 +125,10 @@ def _stepped(
     network_key: PRNGKeyArray,
     frame: Frame,
     rows: tuple[int, ...] | None,
-) -> tuple[Stream, dict[str, Array]]:
-    return rule.step(within_range(tokens), Context(key(), network_key, frame.layout), frame, rows)
-
-
-@functools.partial(jax.jit, static_argnums=(4, 5))
-def _observed(
-    rule: LeafRule,
-    tokens: Tokens,
-    key: NamedKey,
-    network_key: PRNGKeyArray,
-    frame: Frame,
-    rows: tuple[int, ...] | None,
-) -> dict[str, Array]:
-    return rule.step(within_range(tokens), Context(key(), network_key, frame.layout), frame, rows)[1]
+    observed_only: bool,
+) -> tuple[Stream | None, dict[str, Array]]:
+    after, observed = rule.step(within_range(tokens), Context(key(), network_key, frame.layout), frame, rows)
+    return (None if observed_only else after), observed
 
 
 class ContractedRule(LeafRule):

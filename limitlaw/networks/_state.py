@@ -4,6 +4,7 @@ Arrays of the Gram reading are `(rows, columns, *draws)`. Functions are written 
 draws.
 """
 
+import abc
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -170,11 +171,12 @@ class Recorder:
 class State(Protocol):
     """The methods of a stream that combinators use, the same in every reading."""
 
-    def settle(self, scope: Scope) -> "State":
+    def settle(self, scope: Scope, keep_gram: bool = False) -> "State":
         """The stream as tokens with a known Gram matrix, which `add` and `put` need.
 
         Args:
             scope: The place in the network.
+            keep_gram: Whether the Gram matrix itself is needed soon, besides its root.
 
         Returns:
             The settled stream. A stream that ends in a fresh matrix is drawn at the width; others are returned as they
@@ -351,9 +353,9 @@ class Tokens:
         """The covariance of a fresh read-out `X w`, `w ~ N(0, I/n)`, which is `K`."""
         return self.gram
 
-    def settle(self, scope: Scope) -> "Tokens":
+    def settle(self, scope: Scope, keep_gram: bool = False) -> "Tokens":
         """The tokens themselves, since their Gram matrix is known."""
-        del scope
+        del scope, keep_gram
         return self
 
     def carried(self, scope: Scope) -> "Tokens":
@@ -381,9 +383,25 @@ class Tokens:
         return Tokens(self.root, self.width).add(new, 0.0, scope)
 
 
+class _Unsettled(abc.ABC):
+    """A stream that is known by its covariance; its Gram matrix is drawn when it is settled."""
+
+    def settle(self, scope: Scope, keep_gram: bool = False) -> Tokens:
+        """Tokens with a Wishart Gram matrix of this covariance, which at infinite width is the covariance itself."""
+        return _settled(self, scope.frame, keep_gram)
+
+    def carried(self, scope: Scope) -> Tokens:
+        """The settled tokens by their root only, with an axis of draws."""
+        return self.settle(scope).carried(scope)
+
+    @abc.abstractmethod
+    def tokens(self, frame: Frame) -> Tokens:
+        """The tokens at this width, within a compiled program."""
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Fresh:
+class Fresh(_Unsettled):
     """A stream that a fresh Gaussian matrix writes: coordinates i.i.d. `N(0, covariance)` across the width.
 
     It carries the key of the random numbers that settle it, so they do not depend on which node settles it.
@@ -399,22 +417,13 @@ class Fresh:
     width: Float[Array, ""]
     key: PRNGKeyArray
 
-    def settle(self, scope: Scope, keep_gram: bool = False) -> Tokens:
-        """Tokens with a Wishart Gram matrix of this covariance, which at infinite width is the covariance itself."""
-        return _settled(self, scope.frame, keep_gram)
-
-    def carried(self, scope: Scope) -> Tokens:
-        """The settled tokens by their root only, with an axis of draws."""
-        return self.settle(scope).carried(scope)
-
     def tokens(self, frame: Frame) -> Tokens:
-        """The tokens at this width, within a compiled program."""
         return Tokens(multiply(psd_root(self.covariance), _wishart_root(self.key, self.width, frame)), self.width)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Isotropic:
+class Isotropic(_Unsettled):
     """A stream with the covariance `length^2 I`, whose root needs no factorisation."""
 
     length: Float[Array, "*draws"]
@@ -426,16 +435,7 @@ class Isotropic:
     def covariance(self) -> Float[Array, "s s *draws"]:
         return jnp.eye(self.size)[..., None] * self.length**2
 
-    def settle(self, scope: Scope, keep_gram: bool = False) -> Tokens:
-        """Tokens with a Wishart Gram matrix of this covariance."""
-        return _settled(self, scope.frame, keep_gram)
-
-    def carried(self, scope: Scope) -> Tokens:
-        """The settled tokens by their root only, with an axis of draws."""
-        return self.settle(scope).carried(scope)
-
     def tokens(self, frame: Frame) -> Tokens:
-        """The tokens at this width, within a compiled program."""
         return Tokens(self.length * _wishart_root(self.key, self.width, frame), self.width)
 
 
@@ -448,7 +448,7 @@ def as_scalar(value: Any) -> Any:
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
-def _settled(stream: Fresh | Isotropic, frame: Frame, keep_gram: bool) -> Tokens:
+def _settled(stream: _Unsettled, frame: Frame, keep_gram: bool) -> Tokens:
     """The settled tokens, with their Gram matrix only if it is needed: without it, one program serves all streams."""
     tokens = stream.tokens(frame)
     return Tokens(tokens.root, tokens.width, tokens.gram) if keep_gram else tokens

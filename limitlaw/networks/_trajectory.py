@@ -30,7 +30,7 @@ _ROUNDING = 1e-6  # relative precision of the Gram matrices
 _OBSERVABLES = ("variance", "kurtosis", "cosine", "effective_rank", "entropy", "quantile_ratio")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Trajectory:
     """Independent draws of a network, observed after the input and after every block.
 

@@ -482,3 +482,24 @@ def test_its_floor_and_its_dependence_on_the_constant():
 
 def test_empirical_is_what_arrays_become():
     assert ll.ks(Empirical(X), Y) == ll.ks(X, Y)
+
+
+@pytest.mark.parametrize(
+    "p, q, order, infinite",
+    [
+        (scipy.stats.cauchy(), scipy.stats.norm(), 1, True),
+        (scipy.stats.t(2), scipy.stats.norm(), 2, True),
+        (scipy.stats.t(1.5), scipy.stats.norm(), 2, True),
+        (scipy.stats.norm(), scipy.stats.pareto(1.0), 1, True),
+        (scipy.stats.t(2), scipy.stats.norm(), 1, False),
+        (scipy.stats.t(3), scipy.stats.norm(), 2, False),
+        (scipy.stats.cauchy(), scipy.stats.cauchy(loc=1.0), 1, False),
+    ],
+)
+def test_a_wasserstein_distance_of_heavy_tails_is_infinite(p, q, order, infinite):
+    assert np.isinf(ll.wasserstein(p, q, p=order)) == infinite
+
+
+def test_comparisons_can_be_keys():
+    comparison = ll.compare(scipy.stats.norm(), scipy.stats.norm(scale=2.0))
+    assert {comparison: 1}[comparison] == 1

@@ -10,6 +10,7 @@ from same_law import FALSE_ALARM, smallest_p
 
 import limitlaw as ll
 from limitlaw._checks import ArgumentError
+from limitlaw.networks import as_plain, from_plain
 
 PAIR = ll.GramInputs(np.eye(2))
 SEQUENCES = ll.GramInputs(np.eye(4), sequences=[2, 2])
@@ -139,3 +140,54 @@ def test_an_output_has_the_variance_that_its_covariance_says():
     """Sharp enough for a factor of 1.02: five standard errors are 1.1 %."""
     y = ll.Network(ll.GramInputs([[2.0]]), ll.Linear(1.5)).sample(400_000, width=8)
     assert np.mean(y.astype(float) ** 2) / 4.5 == pytest.approx(1, abs=5 * (2 / 400_000) ** 0.5)
+
+
+class OfTheLayout(ll.Layer):
+    """Has as many hidden units as pairs of neighbouring tokens, so it does not exist for one token."""
+
+    scales: tuple[float, ...] = (1.0,)
+    table: np.ndarray | None = None
+
+    def matrices(self, width, layout):
+        return {"in": ll.Matrix(layout.size - 1), "out": ll.Matrix(width)}
+
+    def inner(self, u, context):
+        return u["in"]
+
+
+class StreamOfTheLayout(ll.Layer):
+    """The same without a matrix "out"."""
+
+    def matrices(self, width, layout):
+        return {"in": ll.Matrix(layout.size - 1), "value": ll.Matrix(width)}
+
+    def inner(self, u, context):
+        return u["value"]
+
+
+def test_columns_may_depend_on_the_layout():
+    net = ll.Network(PAIR, OfTheLayout())
+    for reading in ("gram", "dense"):
+        assert np.isfinite(net.sample(3, width=8, reading=reading)).all()
+    with pytest.raises(ArgumentError, match="must end in a fresh matrix"):
+        ll.Residual(StreamOfTheLayout())
+
+
+def test_tuples_and_arrays_survive_plain_data():
+    net = ll.Network(PAIR, OfTheLayout(scales=(3.0, 4.5), table=np.array([1.0, 2.0])))
+    assert from_plain(as_plain(net)) == net
+
+
+def test_the_arrays_of_a_description_cannot_change():
+    K = np.eye(2)
+    inputs = ll.GramInputs(K)
+    K[0, 0] = 5.0
+    assert inputs == ll.GramInputs(np.eye(2))
+    with pytest.raises(ValueError, match="read-only"):
+        inputs.K[0, 0] = 5.0
+    layer = OfTheLayout(table=np.ones(2))
+    with pytest.raises(ValueError, match="read-only"):
+        layer.table[0] = 5.0
+    negative = ll.GramInputs([[1.0, -0.0], [-0.0, 1.0]])
+    assert negative == inputs
+    assert hash(negative) == hash(inputs)

@@ -374,3 +374,45 @@ def test_scores_that_do_not_vary_are_remembered_by_their_values():
         weights = np.exp(std * K3[1]) / np.exp(std * K3[1]).sum()
         law = layer(K3, tie_qk=True, scale="linear", query_std=std).law(token=1)
         assert law.variance() == pytest.approx(weights @ K3 @ weights, rel=1e-12)
+
+
+K_OF_TWO = np.array([[1.0, 0.3], [0.3, 2.0]])
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (ll.Block(ll.Attention(heads=2)),),
+        (ll.Repeat(1, ll.Attention(heads=2)),),
+        (ll.Linear(), ll.Block(ll.Attention(heads=2))),
+        (ll.Repeat(3, ll.Linear()), ll.Attention(heads=2)),
+    ],
+    ids=repr,
+)
+def test_a_wrapped_layer_has_the_exact_law_of_the_layer(layers):
+    plain = ll.Network(ll.GramInputs(K_OF_TWO), ll.Attention(heads=2)).law(token=1)
+    wrapped = ll.Network(ll.GramInputs(K_OF_TWO), *layers).law(token=1)
+    assert wrapped.variance().stderr == 0
+    assert wrapped.variance() == pytest.approx(float(plain.variance()), rel=1e-12)
+    assert wrapped.kurtosis() == pytest.approx(float(plain.kurtosis()), rel=1e-9)
+    assert ll.Network(ll.GramInputs(np.eye(2)), ll.Block(ll.Attention(head_dim=1))).law().pdf(0) == np.inf
+
+
+@pytest.mark.parametrize("norm", [ll.RMSNorm(), ll.LayerNorm(eps=0.0)], ids=repr)
+def test_a_norm_before_attention_keeps_the_law_exact(norm):
+    length = np.sqrt(np.diagonal(K_OF_TWO))
+    normed = ll.Network(ll.GramInputs(K_OF_TWO), norm, ll.Attention())
+    by_hand = ll.Network(ll.GramInputs(K_OF_TWO / length / length[:, None]), ll.Attention())
+    assert normed.law().variance() == pytest.approx(float(by_hand.law().variance()), rel=1e-12)
+    assert normed.score_law(0, 1).variance() == pytest.approx(1.0)
+
+
+def test_a_mean_of_the_inputs_is_not_forgotten_by_a_norm():
+    """LayerNorm subtracts it, so the limit is not that of tokens without a mean."""
+    inputs = ll.GramInputs(np.eye(2), mean=[0.8, 0.0])
+    net = ll.Network(inputs, ll.LayerNorm(eps=0.0), ll.Attention())
+    variance = net.law(samples=2**16).variance()
+    centred = np.array([[0.36, 0.0], [0.0, 1.0]])
+    length = np.sqrt(np.diagonal(centred))
+    by_hand = ll.Network(ll.GramInputs(centred / length / length[:, None]), ll.Attention()).law().variance()
+    assert variance.covers(float(by_hand), 0.999)

@@ -2,6 +2,7 @@
 
 from math import inf
 
+import jax
 import numpy as np
 import pytest
 
@@ -43,6 +44,20 @@ def test_what_leaves_single_precision_is_refused(draw):
     with pytest.raises(
         ArgumentError, match=r"after (the inputs|block \d+).*beyond single precision.*Add a norm"
     ) as refusal:
+        draw()
+    assert refusal.value.argument == "layers"
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: stacked(140, ll.Residual(ll.Attention())).sample(4, width=8, reading="dense"),
+        lambda: stacked(80, SHRINKING, ll.RMSNorm()).sample(4, width=8, reading="dense", observe="gram"),
+        lambda: stacked(140, ll.Residual(ll.Attention())).draw(jax.random.key(0), width=8),
+    ],
+)
+def test_other_readings_refuse_it_as_well(draw):
+    with pytest.raises(ArgumentError, match=r"beyond single precision.*Add a norm") as refusal:
         draw()
     assert refusal.value.argument == "layers"
 

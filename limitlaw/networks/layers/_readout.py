@@ -1,7 +1,7 @@
 """The read-out at the end of a network."""
 
 from ... import _checks
-from .._layer import Combinator, Node, call_repr, checked_layers
+from .._layer import Combinator, Node, call_repr, checked_layers, unrolled
 from .._state import Rule, Scope, State, in_turn
 from ._linear import Linear
 
@@ -44,6 +44,10 @@ class Readout(Combinator):
     @property
     def parts(self) -> tuple[Node, ...]:
         return (*self.layers, Linear(self.std, self.bias_std))
+
+    @property
+    def unrolled(self) -> tuple[Node, ...]:
+        return unrolled(self.parts)
 
     @property
     def ends_network(self) -> bool:

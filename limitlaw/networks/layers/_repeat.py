@@ -4,10 +4,11 @@ import numpy as np
 
 from ... import _checks
 from ..._checks import ArgumentError
-from .._layer import Combinator, Layout, Node, call_repr, checked_layers, zero_after
+from .._layer import Combinator, Layout, Node, call_repr, checked_layers, unrolled, zero_after
 from .._state import Rule, Scope, State, in_turn, repeated
 
 _MOST_REPETITIONS = 1_000_000  # more would take hours, and is likely a mistake
+_MOST_UNROLLED = 1_000  # nodes that a limit is followed through one by one, in a fraction of a second
 _PASSES = 3  # over the layers of a repetition, after which the set of zero tokens no longer changes
 
 
@@ -38,6 +39,10 @@ class Block(Combinator):
     @property
     def is_block(self) -> bool:
         return True
+
+    @property
+    def unrolled(self) -> tuple[Node, ...]:
+        return unrolled(self.layers)
 
     @property
     def ends_fresh(self) -> bool:
@@ -84,6 +89,10 @@ class Repeat(Combinator):
     @property
     def times(self) -> int:
         return self.count
+
+    @property
+    def unrolled(self) -> tuple[Node, ...]:
+        return unrolled(self.layers) * self.count if self.count <= _MOST_UNROLLED else (self,)
 
     @property
     def ends_fresh(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import gammainccinv, gammaincinv, ndtr
 
+from .... import _progress
 from ....laws import Atoms
 from ....numerics import largest_power_of_two, sobol_normals
 from ..._layer import Layout
@@ -282,14 +283,16 @@ def _quasi_monte_carlo(row: ScoreRow, seed: int, samples: int | None) -> Atoms:
     wanted = _POINTS if samples is None else max(samples / _RANDOMISATIONS, 1)
     points = largest_power_of_two(min(wanted, _MOST_COORDINATES / row.dimension))
     rows = []
-    for i in range(_RANDOMISATIONS):
-        rng = np.random.default_rng([seed, i])
-        if row.dimension <= _SOBOL_DIMENSIONS:
-            normals = sobol_normals(row.dimension, points, rng)
-        else:  # too many dimensions for Sobol points
-            normals = rng.standard_normal((row.dimension, points))
-        temperature = row.temperature(normals[-1]) if row.has_temperature else 1.0
-        rows.append(row.attended(normals[: row.stds.size], temperature))
+    with _progress.task("Integrating", _RANDOMISATIONS) as bar:
+        for i in range(_RANDOMISATIONS):
+            rng = np.random.default_rng([seed, i])
+            if row.dimension <= _SOBOL_DIMENSIONS:
+                normals = sobol_normals(row.dimension, points, rng)
+            else:  # too many dimensions for Sobol points
+                normals = rng.standard_normal((row.dimension, points))
+            temperature = row.temperature(normals[-1]) if row.has_temperature else 1.0
+            rows.append(row.attended(normals[: row.stds.size], temperature))
+            bar.advance()
     return Atoms.from_randomisations(np.stack(rows))
 
 
