@@ -289,3 +289,13 @@ def fitting_tokens(name: str, count: int, bytes_a_pair: int, max_memory: int) ->
 def missing_package(package: str, extra: str) -> str:
     """The sentences that say that a package of an optional extra is not installed, and how to install it."""
     return f"{package} is not installed. Run pip install '.[{extra}]' in a checkout of limitlaw."
+
+
+def matrix_of_text(text: str) -> list[list[float]]:
+    """A matrix from rows of numbers with ; between them."""
+    try:
+        return [[float(entry) for entry in row.replace(",", " ").split()] for row in text.split(";")]
+    except ValueError:
+        raise ArgumentError(
+            "gram", f"--gram {text!r} must be rows of numbers with ; between them, such as '1 0.5; 0.5 1'."
+        ) from None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from limitlaw.runs import Task
+from limitlaw.experiments import Task
 
 
 def numbers(*, seed, seconds=0.0, trace="", count=100):

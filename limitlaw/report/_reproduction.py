@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..experiments import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
 from ..figures import FIGURES, KINDS, Figure, Settings, Table, pictures
-from ..runs import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
 from ._costs import costs
 from ._page import Effort, Section, Words, page
 from ._provenance import Provenance
@@ -29,7 +29,7 @@ class Reproduction:
         >>> from rich.console import Console
         >>> from limitlaw.figures import Settings
         >>> from limitlaw.report import Reproduction
-        >>> from limitlaw.runs import Progress
+        >>> from limitlaw.experiments import Progress
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     made = Reproduction(pathlib.Path(folder), Settings(points=4), ("slr_landscape",), only="data")
         ...     made.run(lambda jobs: Progress(jobs, Console(quiet=True)), waiting=lambda: None)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..experiments import Sweep, replacing
+from ..experiments._draw import figure, label, mean_over_trials
 from ..figures import Table
 from ..figures._style import style
 from ..numerics import Estimate
-from ..runs import replacing
-from ..studies import Sweep
-from ..studies._draw import figure, label, mean_over_trials
 from ._page import document, html_table
 from ._provenance import Provenance
 
@@ -27,7 +26,7 @@ def write_study_page(sweep: Sweep) -> Path:
     Example:
         >>> import tempfile
         >>> from limitlaw.report import write_study_page
-        >>> from limitlaw.studies import Study, Sweep
+        >>> from limitlaw.experiments import Study, Sweep
         >>> table = {"problem": {"dim": 100, "tokens": 20}, "axes": {"mu": [0.0, 0.5, 1.0]}, "measure": ["risk"]}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     sweep = Sweep(Study.from_plain(table), folder + "/sweep")

@@ -14,10 +14,10 @@ from scipy.special import gammaln, hyperu
 
 import limitlaw as ll
 from limitlaw.distances import DISTANCES
+from limitlaw.experiments import Study
+from limitlaw.experiments._draw import label
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, ScaleMixture
 from limitlaw.laws.quadrature import panels
-from limitlaw.studies import Study
-from limitlaw.studies._draw import label
 
 # Every distance of the package: one that is added is tested here, and needs an integral and a degree below.
 METRICS = DISTANCES

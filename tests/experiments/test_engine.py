@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from limitlaw.runs import Store, StoreError, Task, TaskError, complete, replacing, with_needs
+from limitlaw.experiments import Store, StoreError, Task, TaskError, complete, replacing, with_needs
 
 
 def numbers(*, count, seed=0):
@@ -33,7 +33,7 @@ def test_a_key_is_all_that_a_result_depends_on():
 
 
 def test_a_key_changes_with_the_code(monkeypatch):
-    from limitlaw.runs import _task
+    from limitlaw.experiments import _task
 
     before = chain().key
     monkeypatch.setattr(_task, "code_version", lambda *paths, **packages: "other code")
@@ -142,7 +142,7 @@ def test_one_run_at_a_time(tmp_path):
     """A second process gets the store when the first lets go of it, and says that it waits."""
     store = Store(tmp_path / "store")
     program = (
-        f"from limitlaw.runs import Store\n"
+        f"from limitlaw.experiments import Store\n"
         f"with Store({str(store.folder)!r}).locked():\n"
         f"    print('held', flush=True)\n"
         f"    input()\n"

@@ -6,8 +6,12 @@ from ._engine import (
     complete as complete,
     prepare_processes as prepare_processes,
 )
+from ._family import program_of as program_of, to_target as to_target, toward as toward
+from ._measure import named as named
 from ._progress import Progress as Progress
 from ._store import Store as Store, StoreError as StoreError, remove_parts as remove_parts, replacing as replacing
+from ._study import Study as Study, read as read
+from ._sweep import Sweep as Sweep
 from ._task import (
     NUMERICAL as NUMERICAL,
     REGRESSION as REGRESSION,

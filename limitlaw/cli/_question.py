@@ -6,11 +6,11 @@ from math import inf, isinf
 from pathlib import Path
 from typing import Any
 
-from ._checks import ArgumentError, ArgumentTypeError, fitting_tokens, known_keys, read_toml
-from .distances import Comparison, compare
-from .laws import Gaussian, Law
-from .networks import Network, as_plain, from_plain
-from .numerics import DEFAULT_MEMORY
+from .._checks import ArgumentError, ArgumentTypeError, fitting_tokens, known_keys, matrix_of_text, read_toml
+from ..distances import Comparison, compare
+from ..laws import Gaussian, Law
+from ..networks import Network, as_plain, from_plain
+from ..numerics import DEFAULT_MEMORY
 
 _LAYER = ("heads", "head_dim", "scale", "mask", "tie_qk", "query_std", "key_std", "value_std", "out_std")
 _OPTIONS = ("width", "token", "samples", "seed")
@@ -110,7 +110,7 @@ class Answer:
 
     def plot(self, path: Path) -> None:
         """Plot densities on the left and tails on the right, and write the picture to a file."""
-        from .figures._style import COLOURS, LIMIT, powers_of_ten, save, style, two_panels
+        from ..figures._style import COLOURS, LIMIT, powers_of_ten, save, style, two_panels
 
         with style():
             figure, body, tails = two_panels()
@@ -162,7 +162,7 @@ def _described(flags: Mapping[str, Any]) -> dict[str, Any]:
                 raise ArgumentError(
                     name, f"--{name} cannot be combined with --gram, which describes the tokens. Leave one of them out."
                 )
-        inputs = {"kind": "GramInputs", "K": matrix(flags["gram"])}
+        inputs = {"kind": "GramInputs", "K": matrix_of_text(flags["gram"])}
     else:
         inputs = {"kind": "Inputs", "tokens": 4} | {k: v for k, v in flags.items() if k in ("tokens", "activation")}
     return {"inputs": inputs, "layers": [{"kind": "Attention", **layer}]}
@@ -196,16 +196,6 @@ def _number(name: str, value: Any, default: Any) -> Any:
         if isinf(number) and "inf" not in value.lower():
             raise ArgumentError(argument, f"{name}={value!r} is too large for a number. Use inf for infinity.")
     return int(number) if number.is_integer() else number
-
-
-def matrix(text: str) -> list[list[float]]:
-    """A matrix from rows of numbers with ; between them."""
-    try:
-        return [[float(entry) for entry in row.replace(",", " ").split()] for row in text.split(";")]
-    except ValueError:
-        raise ArgumentError(
-            "gram", f"--gram {text!r} must be rows of numbers with ; between them, such as '1 0.5; 0.5 1'."
-        ) from None
 
 
 def _plain(value: Any) -> dict[str, float]:

@@ -19,20 +19,11 @@ import numpy as np
 from .. import _checks
 from .._checks import ArgumentError
 from .._format import format_bytes
-from ..runs import (
-    Progress,
-    Result,
-    Store,
-    StoreError,
-    Task,
-    TaskError,
-    code_version,
-    complete,
-    remove_parts,
-    replacing,
-    with_needs,
-)
+from ._engine import TaskError, complete
+from ._progress import Progress
+from ._store import Store, StoreError, remove_parts, replacing
 from ._study import OF_SAMPLES, Measurement, Study
+from ._task import Result, Task, code_version, with_needs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -74,7 +65,7 @@ class Sweep:
 
     Example:
         >>> import tempfile, limitlaw as ll
-        >>> from limitlaw.studies import Study, Sweep
+        >>> from limitlaw.experiments import Study, Sweep
         >>> net = ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2))
         >>> study = Study(net, axes={"width": [16, "inf"]}, measure=["variance"], samples=2**14)
         >>> with tempfile.TemporaryDirectory() as folder:

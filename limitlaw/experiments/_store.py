@@ -32,7 +32,7 @@ class Store:
 
     Example:
         >>> import tempfile, numpy as np
-        >>> from limitlaw.runs import Store, Task
+        >>> from limitlaw.experiments import Store, Task
         >>> def squares(*, count):
         ...     return {"squares": np.arange(count) ** 2}
         >>> task = Task("squares", squares, {"count": 3})
@@ -167,7 +167,7 @@ def remove_parts(*folders: Path) -> None:
 
     Example:
         >>> import tempfile, pathlib
-        >>> from limitlaw.runs import remove_parts
+        >>> from limitlaw.experiments import remove_parts
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for name in ("numbers.txt", "others.txt.part-4711"):
         ...         pathlib.Path(folder, name).touch()
@@ -189,7 +189,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Example:
         >>> import tempfile, pathlib
-        >>> from limitlaw.runs import replacing
+        >>> from limitlaw.experiments import replacing
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     place = pathlib.Path(folder, "numbers.txt")
         ...     with replacing(place) as part:

@@ -35,7 +35,7 @@ class Task:
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.runs import Task
+        >>> from limitlaw.experiments import Task
         >>> def squares(*, count):
         ...     return {"squares": np.arange(count) ** 2}
         >>> task = Task("squares", squares, {"count": 3})
@@ -80,7 +80,7 @@ def with_needs(tasks: Iterable[Task]) -> list[Task]:
     """The tasks and all they need, each once, needs first.
 
     Example:
-        >>> from limitlaw.runs import Task, with_needs
+        >>> from limitlaw.experiments import Task, with_needs
         >>> def power(*numbers, exponent):
         ...     return {"power": sum(given["power"] ** exponent for given in numbers)}
         >>> base = Task("base", power, {"exponent": 0})
@@ -106,7 +106,7 @@ def code_version(*extra: Path, packages: tuple[str, ...] = NUMERICAL) -> str:
     """A digest of the code that numbers depend on: the packages, `extra` files, and the libraries below them.
 
     Example:
-        >>> from limitlaw.runs import NUMERICAL, code_version
+        >>> from limitlaw.experiments import NUMERICAL, code_version
         >>> code_version() == code_version(packages=NUMERICAL), code_version() == code_version(packages=("slr",))
         (True, False)
     """

@@ -5,9 +5,8 @@ import sys
 import pytest
 
 from limitlaw._load import load_module
+from limitlaw.experiments import Store, Study, TaskError, complete
 from limitlaw.networks import own_kinds
-from limitlaw.runs import Store, TaskError, complete
-from limitlaw.studies import Study
 
 FILE = """
 import jax.numpy as jnp

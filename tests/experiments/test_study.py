@@ -14,12 +14,11 @@ from scipy.special import ndtr
 import limitlaw as ll
 from limitlaw import slr
 from limitlaw.distances import DISTANCES
+from limitlaw.experiments import Store, StoreError, Study, Sweep, TaskError, complete, read
+from limitlaw.experiments._draw import mean_over_trials
+from limitlaw.experiments._study import _OF_DEPTH, _OF_THE_OUTPUT, OF_SAMPLES
 from limitlaw.figures import FIGURES, Settings, _experiments
 from limitlaw.networks import as_plain
-from limitlaw.runs import Store, StoreError, TaskError, complete
-from limitlaw.studies import Study, Sweep, read
-from limitlaw.studies._draw import mean_over_trials
-from limitlaw.studies._study import _OF_DEPTH, _OF_THE_OUTPUT, OF_SAMPLES
 
 NET = ll.Network(ll.Inputs(tokens=3), ll.Attention(heads=2))
 DEEP = ll.Network(

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from ._checks import missing_package
-from ._load import LoadedFiles, load_modules
+from .._checks import missing_package
+from .._load import LoadedFiles, load_modules
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EVERY = ("0.0.0.0", "::")  # no address to open: this machine's name is
@@ -39,12 +39,12 @@ def _serve(listening: socket.socket, host: str, open_: bool) -> None:
         import uvicorn
         from threadpoolctl import threadpool_limits
 
-        from .explore._server import create_app, plotly_script
+        from ..explore._server import create_app, plotly_script
 
         plotly_script()
     except ModuleNotFoundError as error:
         raise RuntimeError(missing_package(str(error.name), "explore")) from None
-    from .numerics import keep_compiled
+    from ..numerics import keep_compiled
 
     jax.config.update("jax_traceback_in_locations_limit", 0)  # every program would carry where it was written
     threadpool_limits(1)  # products here are small, and threads that wait for a core of the browser's make them slow

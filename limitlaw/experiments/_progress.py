@@ -22,7 +22,7 @@ class Progress:
     Example:
         >>> import numpy as np
         >>> from rich.console import Console
-        >>> from limitlaw.runs import Progress, Task
+        >>> from limitlaw.experiments import Progress, Task
         >>> def squares(*, count):
         ...     return {"squares": np.arange(count) ** 2}
         >>> task = Task("squares", squares, {"count": 3})

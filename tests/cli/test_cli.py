@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import limitlaw as ll
 from limitlaw.cli import app
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def invoke(*arguments):

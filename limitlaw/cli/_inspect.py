@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._checks import ArgumentError
+from .._checks import ArgumentError
 
 if TYPE_CHECKING:
-    from .models import Agreement, Subject
-    from .networks import Trajectory
+    from ..models import Agreement, Subject
+    from ..networks import Trajectory
 
 _TOKENS = "8"
 _DRAWING = 1.0  # seconds of one core that draws take unless their number is given
@@ -71,9 +71,9 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Report signal, rank and attention statistics of a model at initialisation, block by block."""
-    from . import _checks
+    from .. import _checks
+    from ..models import Subject, affordable_draws, compare_trajectories, genuine, observations, require_genuine
     from ._question import check_picture
-    from .models import Subject, affordable_draws, compare_trajectories, genuine, observations, require_genuine
 
     start = time.perf_counter()
     _checks.seed(seed)
@@ -173,7 +173,7 @@ def _table(t: "Trajectory", names: list[str], between: str = " ± ") -> Any:
     from rich import box
     from rich.table import Table
 
-    from .models import value_and_error
+    from ..models import value_and_error
 
     rows, table = _rows(t.blocks), t.summary()
     out = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
@@ -216,7 +216,7 @@ def _show_check(agreement: "Agreement", models: int, seconds: float) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from .models import value_and_error
+    from ..models import value_and_error
 
     console = Console(highlight=False)
     console.print(f"\nCompared with {models} genuine models ({seconds:.1f} s)", style="bold")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from limitlaw._sweep_cli import cluster_of
-from limitlaw.studies import Sweep
+from limitlaw.cli._sweep import cluster_of
+from limitlaw.experiments import Sweep
 
 STUDY = """
 name = "widths"

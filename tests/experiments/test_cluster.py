@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 from cluster_tasks import fails, many
 
-from limitlaw.runs import Cluster, ClusterError, Store, Task, TaskError, complete
+from limitlaw.experiments import Cluster, ClusterError, Store, Task, TaskError, complete
 
 pytestmark = [
     pytest.mark.full,
@@ -205,7 +205,7 @@ def test_workers_with_another_version(client, tmp_path):
     try:
         with pytest.raises(TaskError, match="another version of limitlaw"):
             list(complete(many(1), Store(tmp_path / "store"), client=client))
-        from limitlaw.runs._dask import check_versions
+        from limitlaw.experiments._dask import check_versions
 
         with pytest.raises(ClusterError, match="another version"):
             check_versions(client)
@@ -214,7 +214,7 @@ def test_workers_with_another_version(client, tmp_path):
 
 
 def pretend_another_version():
-    from limitlaw.runs import _dask, _task
+    from limitlaw.experiments import _dask, _task
 
     _task.code_version = _dask.code_version = lambda *extra, **packages: "other"
 
@@ -232,7 +232,7 @@ KILLED = """
 import os, random, signal, sys, time
 sys.path[:0] = [{tests!r}]
 from cluster_tasks import many
-from limitlaw.runs import Store
+from limitlaw.experiments import Store
 store, tasks, chance = Store({folder!r}), many({tasks}, count={count}), random.Random(0)
 tasks[0].key  # the code is read once, not after every fork
 results = [task.run() for task in tasks]  # so that most of the time of a child is spent in writing

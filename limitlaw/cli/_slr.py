@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._checks import ArgumentError, one_of, positive_integer
+from .._checks import ArgumentError, one_of, positive_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .slr import Problem
+    from ..slr import Problem
 
 app = typer.Typer(
     no_args_is_help=True, help="Compute risk, descent, phases and baselines of single-location regression."
@@ -53,7 +53,7 @@ def _problem(
     link: str,
     signal: float | None,
 ) -> "Problem":
-    from .slr import Problem
+    from ..slr import Problem
 
     count = 20 if tokens is None and log_tokens is None else tokens
     return Problem(dim, count, gamma, beta, noise, link, log_tokens=log_tokens, signal=signal)
@@ -111,7 +111,7 @@ def descent(
     as_json: AsJson = False,
 ) -> None:
     """Print excess risk and overlaps along gradient descent, exact, in the mean field, and with --samples simulated."""
-    from . import slr
+    from .. import slr
     from ._question import check_picture
 
     problem = _problem(dim, tokens, log_tokens, gamma, beta, noise, link, signal)
@@ -164,7 +164,7 @@ def phase(
     as_json: AsJson = False,
 ) -> None:
     """Print the phase of the mean-field limit and where it changes."""
-    from . import slr
+    from .. import slr
     from ._question import check_picture
 
     problem = _problem(dim, tokens, log_tokens, gamma, beta, 0.0, link, signal)
@@ -194,7 +194,7 @@ def baselines(
     as_json: AsJson = False,
 ) -> None:
     """Print excess risks of softmax attention and of linear, gated and Bayes predictors with the true directions."""
-    from . import slr
+    from .. import slr
 
     found = slr.baselines(_problem(dim, tokens, log_tokens, gamma, beta, 0.0, "linear", signal))
     _print(dict(found), str(found).splitlines(), as_json)

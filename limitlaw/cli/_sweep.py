@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ._checks import ArgumentError
-from ._load import LoadedFiles, load_modules
+from .._checks import ArgumentError
+from .._load import LoadedFiles, load_modules
 
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder for results.", show_default=False)]
 ClusterWords = Annotated[
@@ -38,11 +38,10 @@ def sweep(
     """Run a study file. Finished results are kept; only missing ones are computed."""
     from rich.console import Console
 
-    from ._format import format_bytes
-    from .numerics import available_cores
-    from .report import write_study_page
-    from .runs import Progress, collect_rarely
-    from .studies import Sweep, read
+    from .._format import format_bytes
+    from ..experiments import Progress, Sweep, collect_rarely, read
+    from ..numerics import available_cores
+    from ..report import write_study_page
 
     start, console = time.perf_counter(), Console()
     collect_rarely()
@@ -87,7 +86,7 @@ def status(
     load: LoadedFiles = None,
 ) -> None:
     """Report the progress of a sweep: tasks done and failed, with reasons, and the time left."""
-    from .studies import Sweep
+    from ..experiments import Sweep
 
     load_modules(load)
     sweep = Sweep.open(folder)
@@ -105,7 +104,7 @@ def export(
     load: LoadedFiles = None,
 ) -> None:
     """Write the results of a sweep as one table."""
-    from .studies import Sweep
+    from ..experiments import Sweep
 
     if not csv.absolute().parent.is_dir():
         raise ArgumentError("csv", f"--csv {csv} is in a folder that does not exist. Make {csv.parent} first.")
@@ -116,7 +115,7 @@ def export(
 
 def cluster_of(words: str | None, profile: Path | None, workers: int | None) -> Any:
     """The cluster that was asked for, or None for this machine."""
-    from .runs import Cluster
+    from ..experiments import Cluster
 
     if words is None:
         if profile is not None:

@@ -12,7 +12,7 @@ from ..laws import Atoms, Gaussian, Law, ScaleMixture
 from ..laws.normal_scores import quantiles_of_normal
 from ..networks import from_plain
 from ..numerics import Estimate
-from ..runs import Result
+from ._task import Result
 
 Plain = dict[str, Any]
 
@@ -106,7 +106,7 @@ def named(name: str, value: Estimate) -> Result:
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.studies import named
+        >>> from limitlaw.experiments import named
         >>> {name: float(value) for name, value in named("kl", ll.Estimate(0.5, 0.1, 9)).items()}
         {'kl': 0.5, 'kl_stderr': 0.1, 'kl_dof': 9.0}
     """

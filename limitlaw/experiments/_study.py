@@ -16,10 +16,10 @@ from .. import _checks, _html
 from .._checks import ArgumentError, ArgumentTypeError
 from ..distances import DISTANCES
 from ..networks import Network, as_plain, from_plain, own_kinds
-from ..runs import REGRESSION, Task
 from . import _measure
 from ._family import OVERLAPS, TARGETS, Family, Member, NetworkFamily, ProblemFamily, program_of, to_target, toward
 from ._measure import Plain
+from ._task import REGRESSION, Task
 
 if TYPE_CHECKING:
     from ..slr import Problem
@@ -111,7 +111,7 @@ class Study:
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.studies import Study
+        >>> from limitlaw.experiments import Study
         >>> net = ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2))
         >>> study = Study(net, axes={"width": [16, 64, "inf"], "heads": [1, 2]}, measure=["moments", "kl"], trials=3, samples=4096)
         >>> len(study.points), len(study.measurements)
@@ -167,7 +167,7 @@ class Study:
 
         Example:
             >>> import limitlaw as ll
-            >>> from limitlaw.studies import Study
+            >>> from limitlaw.experiments import Study
             >>> net = ll.Network(ll.Inputs(tokens=2), ll.Attention())
             >>> figure = Study(net, axes={"width": [16, 64]}, measure=["variance"], samples=2**12).plot()
             >>> figure.axes[0].get_xlabel()
@@ -390,7 +390,7 @@ class Study:
         """The study that a table describes: `network` or `problem`, `axes`, `measure`, and how often.
 
         Example:
-            >>> from limitlaw.studies import Study
+            >>> from limitlaw.experiments import Study
             >>> table = {"problem": {"dim": 100, "tokens": 20}, "axes": {"mu": [0.0, 0.5, 1.0]}, "measure": ["risk"]}
             >>> [point.place["mu"] for point in Study.from_plain(table).points]
             [0.0, 0.5, 1.0]
@@ -457,7 +457,7 @@ def read(file: str | Path) -> Study:
 
     Example:
         >>> import tempfile, pathlib
-        >>> from limitlaw import studies
+        >>> from limitlaw import experiments
         >>> text = '''
         ... measure = ["moments"]
         ... [network]
@@ -469,7 +469,7 @@ def read(file: str | Path) -> Study:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder, "study.toml")
         ...     _ = path.write_text(text)
-        ...     print(len(studies.read(path).points))
+        ...     print(len(experiments.read(path).points))
         2
     """
     table = _checks.read_toml(file)

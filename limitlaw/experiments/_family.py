@@ -106,7 +106,7 @@ def program_of(network: Plain) -> str:
     Example:
         >>> import limitlaw as ll
         >>> from limitlaw.networks import as_plain
-        >>> from limitlaw.studies import program_of
+        >>> from limitlaw.experiments import program_of
         >>> few, many, more = (as_plain(ll.Network(ll.Inputs(tokens=s), ll.Attention(heads=h))) for s, h in ((4, 2), (4, 8), (5, 2)))
         >>> program_of(few) == program_of(many), program_of(few) == program_of(more)
         (True, False)
@@ -119,7 +119,7 @@ def to_target(measure: str, target: str) -> str:
     """The name of a distance to a target: "kl" to the limit, "kl_to_infinite_heads" to another.
 
     Example:
-        >>> from limitlaw.studies import to_target
+        >>> from limitlaw.experiments import to_target
         >>> to_target("kl", "limit"), to_target("kl", "infinite_heads")
         ('kl', 'kl_to_infinite_heads')
     """
@@ -132,7 +132,7 @@ def toward(target: str, network: Plain, width: int | str) -> Plain:
     Example:
         >>> import limitlaw as ll
         >>> from limitlaw.networks import as_plain
-        >>> from limitlaw.studies import toward
+        >>> from limitlaw.experiments import toward
         >>> net = as_plain(ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2, head_dim="split")))
         >>> toward("infinite_heads", net, 64)["layers"], toward("fixed_head_dim", net, 64)["layers"]
         ([{'kind': 'Attention', 'heads': 'inf'}], [{'kind': 'Attention', 'heads': 2, 'head_dim': 32}])

@@ -39,7 +39,7 @@ class Cluster:
     """A place with workers: `Cluster.of("local:4")`, checked before anything starts.
 
     Example:
-        >>> from limitlaw.runs import Cluster
+        >>> from limitlaw.experiments import Cluster
         >>> Cluster.of("local:4")
         Cluster(kind='local', address='', workers=4)
         >>> Cluster.of("cloud")

@@ -50,7 +50,7 @@ def complete(
 
     Example:
         >>> import tempfile, numpy as np
-        >>> from limitlaw.runs import Store, Task, complete
+        >>> from limitlaw.experiments import Store, Task, complete
         >>> def squares(*, count):
         ...     return {"squares": np.arange(count) ** 2}
         >>> def total(numbers, *, power):
@@ -99,7 +99,7 @@ def prepare_processes(*modules: str) -> None:
     """Begin to import, in a process beside, what computing processes will be forked with; at once if it has begun before.
 
     Example:
-        >>> from limitlaw.runs import prepare_processes
+        >>> from limitlaw.experiments import prepare_processes
         >>> prepare_processes("limitlaw.networks")  # returns at once
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
@@ -288,7 +288,7 @@ def collect_rarely() -> None:
 
     Example:
         >>> import gc
-        >>> from limitlaw.runs import collect_rarely
+        >>> from limitlaw.experiments import collect_rarely
         >>> before = gc.get_threshold()
         >>> collect_rarely()
         >>> gc.get_threshold()
