@@ -11,9 +11,6 @@ import typer
 
 from ._sweep import ClusterWords, ProfileFile, cluster_of
 
-# imported when a first picture is drawn; in each of the computing processes, unless they are forked with it
-_DRAWING = ("xarray", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf")
-
 
 def reproduce(
     figures: Annotated[
@@ -49,15 +46,10 @@ def reproduce(
 ) -> None:
     """Regenerate every figure of the papers, with data, exact values and a report."""
     start = time.perf_counter()
-    from ..experiments import Progress, collect_rarely, prepare_processes
-
-    collect_rarely()
-    if workers != 1 and cluster is None:
-        prepare_processes("limitlaw.figures", *_DRAWING)
-
     from rich.console import Console
 
     from .. import _checks
+    from ..experiments import Progress
     from ..figures import FIGURES, GROUPS, Settings
     from ..numerics import available_cores
     from ..report import Reproduction

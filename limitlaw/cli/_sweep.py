@@ -39,12 +39,11 @@ def sweep(
     from rich.console import Console
 
     from .._format import format_bytes
-    from ..experiments import Progress, Sweep, collect_rarely, read
+    from ..experiments import Progress, Sweep, read
     from ..numerics import available_cores
     from ..report import write_study_page
 
     start, console = time.perf_counter(), Console()
-    collect_rarely()
     load_modules(load)
     asked = Sweep(read(study), out)
     place = cluster_of(cluster, profile, workers)

@@ -2,9 +2,7 @@ from ._cluster import Cluster as Cluster
 from ._dask import ClusterError as ClusterError
 from ._engine import (
     TaskError as TaskError,
-    collect_rarely as collect_rarely,
     complete as complete,
-    prepare_processes as prepare_processes,
 )
 from ._family import program_of as program_of, to_target as to_target, toward as toward
 from ._plain import read as read

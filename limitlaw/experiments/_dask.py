@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import time
 from collections import OrderedDict
@@ -11,6 +10,7 @@ from itertools import takewhile
 from math import inf
 from typing import Any
 
+from ._engine import WorkerLostError
 from ._store import Store
 from ._task import Result, Task, code_version
 
@@ -44,7 +44,7 @@ class DaskEngine:
     def busy(self) -> bool:
         return bool(self._running)
 
-    def start(self, ready: list[Task]) -> list[Task]:
+    def submit(self, ready: list[Task]) -> list[Task]:
         room = max(_AHEAD * self._count_threads(), 1) - len(self._running)
         started: list[Task] = []
         while room > 0 and len(started) < len(ready):
@@ -81,7 +81,7 @@ class DaskEngine:
         self._needs.move_to_end(need.key)
         return self._needs[need.key]
 
-    def finished(self) -> Iterator[tuple[Task, BaseException | None]]:
+    def completed(self) -> Iterator[tuple[Task, BaseException | None]]:
         if not self._running:
             time.sleep(_PATIENCE)  # no worker yet
             return
@@ -94,7 +94,12 @@ class DaskEngine:
 
     def _kept(self, batch: list[Task], future: Any) -> Iterator[tuple[Task, BaseException | None]]:
         if future.status == "cancelled":
-            raise self._lost("dropped what it was given")
+            # A result that was scattered lay on a worker that died. The scheduler cannot make it again and cancels
+            # what depends on it, so all are sent anew. A scheduler that is gone is refused by the call.
+            self._call(self._client.nthreads)
+            self._needs.clear()
+            yield from ((task, WorkerLostError("its worker ended")) for task in batch)
+            return
         if future.status == "error":
             self._alone |= {task.key for task in batch}
             error = future.exception() or RuntimeError("it failed without a reason")
@@ -180,9 +185,3 @@ def check_versions(client: Any) -> None:
             raise ClusterError(
                 f"the worker {address} has another version of limitlaw or of its libraries than this client; install the same on both."
             )
-
-
-def take_cores(shares: dict[str, set[int]], *, dask_worker: Any) -> None:
-    """On a worker: use these cores for all that starts from now on."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, shares[dask_worker.address])

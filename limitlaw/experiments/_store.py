@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _lock
 from ._task import Result, Task
 
 _FORMAT = 2
@@ -72,18 +72,7 @@ class Store:
     @contextlib.contextmanager
     def locked(self, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Hold the store for this process; `waiting` is called once if another one has it. The lock ends with its process."""
-        import fcntl
-
-        with open(self.folder / "lock", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting()
-                while True:  # not a blocking call: it would keep an interrupt waiting
-                    time.sleep(0.1)
-                    with contextlib.suppress(BlockingIOError):
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
+        with _lock.locked(self.folder / "lock", waiting):
             remove_parts(self.folder, self.results, *self.results.iterdir())
             yield
 
@@ -93,16 +82,7 @@ class Store:
 
     def is_locked(self) -> bool:
         """Whether a run holds the store."""
-        import fcntl
-
-        try:
-            with open(self.folder / "lock") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        return _lock.is_locked(self.folder / "lock")
 
     def path(self, key: str) -> Path:
         """Where the result with a key is, or will be."""

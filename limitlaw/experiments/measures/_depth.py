@@ -160,7 +160,7 @@ class ReadoutKurtosis(DepthMeasure):
 
 
 def pair_gap(K: np.ndarray) -> np.ndarray:
-    """`1 - cos`, averaged over pairs of tokens, of Gram matrices `(..., s, s)`.
+    """`1 - cos`, averaged over pairs of tokens, of Gram matrices `(..., s, s)`; the cosine with a zero token is 0.
 
     Example:
         >>> import numpy as np
@@ -170,7 +170,8 @@ def pair_gap(K: np.ndarray) -> np.ndarray:
     """
     length = np.sqrt(np.diagonal(K, axis1=-2, axis2=-1))
     i, j = np.tril_indices(K.shape[-1], -1)
-    return (1 - K[..., i, j] / (length[..., i] * length[..., j])).mean(axis=-1)
+    sizes = length[..., i] * length[..., j]
+    return (1 - np.divide(K[..., i, j], sizes, out=np.zeros_like(sizes), where=sizes != 0)).mean(axis=-1)
 
 
 def _mean(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
