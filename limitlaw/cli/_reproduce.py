@@ -1,8 +1,6 @@
 """`limitlaw reproduce`: the figures of both papers, and those beyond them."""
 
 import contextlib
-import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +47,6 @@ def reproduce(
     from rich.console import Console
 
     from .. import _checks
-    from ..experiments import Progress
     from ..figures import FIGURES, GROUPS, Settings
     from ..numerics import available_cores
     from ..report import Reproduction
@@ -65,18 +62,14 @@ def reproduce(
     names = tuple(dict.fromkeys(figure for name in asked for figure in GROUPS.get(name, (name,))))
     console = Console()
     place = cluster_of(cluster, profile, workers)
-    work = Reproduction(out, settings, names, only, workers or available_cores())
-    try:
-        with contextlib.nullcontext() if place is None else place.client() as client:
-            work.run(
-                lambda jobs: Progress(jobs, console),
-                lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
-                client,
-            )
-    except KeyboardInterrupt:
-        console.print("Interrupted. Finished results are saved; run the same command again to resume.", highlight=False)
-        sys.stdout.flush()
-        os._exit(130)  # at once: threads may be in the middle of a long computation
+    work = Reproduction(out, settings, names, only)
+    with contextlib.nullcontext() if place is None else place.client() as client:
+        work.execute(
+            workers=workers or available_cores(),
+            client=client,
+            console=console,
+            waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
+        )
     if work.costs is not None:
         from rich import box
         from rich.table import Table

@@ -1,4 +1,5 @@
 from ._cluster import Cluster as Cluster
+from ._costs import Costs as Costs
 from ._dask import ClusterError as ClusterError
 from ._engine import (
     TaskError as TaskError,
@@ -6,7 +7,8 @@ from ._engine import (
 )
 from ._family import program_of as program_of, to_target as to_target, toward as toward
 from ._plain import read as read
-from ._progress import Progress as Progress
+from ._progress import Progress as Progress, duration as duration
+from ._run import Files as Files, Job as Job, Run as Run, mark_of as mark_of
 from ._store import Store as Store, StoreError as StoreError, remove_parts as remove_parts, replacing as replacing
 from ._study import Study as Study
 from ._sweep import Sweep as Sweep

@@ -10,7 +10,7 @@ from itertools import takewhile
 from math import inf
 from typing import Any
 
-from ._engine import WorkerLostError
+from ._engine import Timed, WorkerLostError, timed
 from ._store import Store
 from ._task import Result, Task, code_version
 
@@ -105,13 +105,16 @@ class DaskEngine:
             error = future.exception() or RuntimeError("it failed without a reason")
             yield from ((task, _explained(error)) for task in batch)
             return
-        for task, (result, seconds) in zip(batch, self._call(future.result), strict=True):
-            self._usual = seconds if self._usual == inf else 0.9 * self._usual + 0.1 * seconds
-            yield task, result if isinstance(result, BaseException) else self._saved(task, result, seconds)
+        for task, result in zip(batch, self._call(future.result), strict=True):
+            if isinstance(result, BaseException):
+                yield task, result
+                continue
+            self._usual = result.seconds if self._usual == inf else 0.9 * self._usual + 0.1 * result.seconds
+            yield task, self._saved(task, result)
 
-    def _saved(self, task: Task, result: Result, seconds: float) -> OSError | None:
+    def _saved(self, task: Task, result: Timed) -> OSError | None:
         try:
-            self._store.save(task, result, seconds=seconds)
+            result.save(task, self._store)
         except OSError as error:
             return error
         return None
@@ -143,23 +146,18 @@ def _code(task: Task) -> str:
     return task.record()["code"]
 
 
-def _compute(batch: list[Task], codes: list[str], *needs: Result) -> list[tuple[Result | BaseException, float]]:
+def _compute(batch: list[Task], codes: list[str], *needs: Result) -> list[Timed | BaseException]:
     """What a worker does: compute with the code that the client has, or say that it is another."""
-    from threadpoolctl import threadpool_limits
-
     if codes != [_code(task) for task in batch]:
         raise RuntimeError(
             "A worker has another version of limitlaw or of its libraries than the client. Install the same on both."
         )
-    out: list[tuple[Result | BaseException, float]] = []
-    with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
-        for task in batch:
-            start = time.process_time()
-            try:
-                result: Result | BaseException = task.run(*needs)
-            except Exception as error:
-                result = RuntimeError(str(error))  # an error of any kind can travel
-            out.append((result, time.process_time() - start))
+    out: list[Timed | BaseException] = []
+    for task in batch:
+        try:
+            out.append(timed(task, needs))
+        except Exception as error:
+            out.append(RuntimeError(str(error)))  # an error of any kind can travel
     return out
 
 

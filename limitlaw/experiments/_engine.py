@@ -6,11 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
 from ._store import Store, StoreError
-from ._task import Task, with_needs
+from ._task import Result, Task, with_needs
 
 _IN_VIEW = 256  # tasks among which an engine chooses
 _MOST_LOST = 20  # times that a task may go down with its worker: jobs end at their time limits, memory runs out
@@ -186,15 +187,47 @@ def _engine(store: Store, workers: int, client: Any, modules: list[str]) -> Engi
     return Processes(store, workers, modules)
 
 
-def compute(task: Task, store: Store) -> BaseException | None:
-    """Compute a task and keep its result, with the CPU time it took; an error is returned."""
+@dataclass(frozen=True)
+class Timed:
+    """A result with the time that it took.
+
+    Attributes:
+        result: The result.
+        seconds: The CPU time.
+        wall: The time by the clock.
+        first: Whether it was the first task of its program in this process.
+    """
+
+    result: Result
+    seconds: float
+    wall: float
+    first: bool
+
+    def save(self, task: Task, store: Store) -> None:
+        """Keep it."""
+        store.save(task, self.result, seconds=self.seconds, wall=self.wall, first=self.first)
+
+
+_programs: set[tuple[str, str]] = set()  # that this process has compiled
+
+
+def timed(task: Task, needs: Iterable[Result]) -> Timed:
+    """Compute a task."""
     from threadpoolctl import threadpool_limits
 
-    start = time.process_time()
+    program = task.compute.__qualname__, task.program
+    first = program not in _programs
+    wall, cpu = time.perf_counter(), time.process_time()
+    with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
+        result = task.run(*needs)
+    _programs.add(program)
+    return Timed(result, time.process_time() - cpu, time.perf_counter() - wall, first)
+
+
+def compute(task: Task, store: Store) -> BaseException | None:
+    """Compute a task and keep its result; an error is returned."""
     try:
-        with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
-            result = task.run(*(store.load(need) for need in task.needs))
-        store.save(task, result, seconds=time.process_time() - start)
+        timed(task, [store.load(need) for need in task.needs]).save(task, store)
     except Exception as error:
         return error
     return None

@@ -46,12 +46,12 @@ class Processes:
 
     def submit(self, ready: list[Task]) -> list[Task]:
         started: list[Task] = []
-        left = dict.fromkeys(ready)
+        left = list(ready)
         for worker in self._workers:
             if worker.task is None and left:
                 others = {p for other in self._workers if other is not worker for p in other.programs} - worker.programs
                 task = min(left, key=lambda task: task.program in others)  # the first, of those not compiled elsewhere
-                del left[task]
+                left = [other for other in left if other is not task]
                 worker.start(task, self._store)
                 started.append(task)
         return started

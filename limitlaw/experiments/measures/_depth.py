@@ -92,8 +92,17 @@ class BlockSummary(DepthMeasure):
         return t.summary()[self.of_block]
 
 
+class _OfPairs(DepthMeasure):
+    """A measure of pairs of tokens."""
+
+    def check(self, member: Member) -> None:
+        super().check(member)
+        if member.tokens < 2:
+            raise ArgumentError("measure", f"measure={self.name!r} is of pairs of tokens, but there is one token.")
+
+
 @dataclass(frozen=True)
-class BlockGap(DepthMeasure):
+class BlockGap(_OfPairs):
     """`1 - cos`, averaged over pairs of tokens, without the rounding that a mean cosine close to 1 has."""
 
     name = "block_gap"
@@ -104,7 +113,7 @@ class BlockGap(DepthMeasure):
 
 
 @dataclass(frozen=True)
-class BlockGapCubed(DepthMeasure):
+class BlockGapCubed(_OfPairs):
     r"""The mean of `(1 - cos) |C K C|^2 / s^2` over draws, `C` the centring of the `s` tokens.
 
     Times the squared score scale it is what attention alone makes of `1 - cos` in the next block, while scores are
