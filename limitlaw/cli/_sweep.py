@@ -75,7 +75,11 @@ def sweep(
             waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
         )
     written = write_study_page(requested)
-    console.print(f"wrote {out / 'results.zarr'} and {written} in {time.perf_counter() - start:.1f} s", highlight=False)
+    console.print(
+        f"wrote {out / 'results.zarr'} and {written} in {time.perf_counter() - start:.1f} s",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def status(
