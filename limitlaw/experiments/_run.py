@@ -156,7 +156,7 @@ class Run:
         """
         store, known = self.store, costs or Costs()
         present = {task.key for task in self.tasks if store.path(task.key).exists()}
-        at_once = workers if client is None else sum(client.nthreads().values())
+        at_once = workers if client is None else len(client.scheduler_info()["workers"])
         # those that are there cost nothing, and do not count as progress
         shown = Progress(
             {job.name: [task for task in job.needs if task.key not in present] for job in self.jobs},
@@ -170,7 +170,8 @@ class Run:
             for key in waiting_for[job.name]:
                 needed_by.setdefault(key, []).append(job)
         beside, writing, fresh = ThreadPoolExecutor(1), list[Future[None]](), list[str]()
-        self._record(started=time.time(), done=len(present), failed={})
+        if len(present) < len(self.tasks):
+            self._record(started=time.time(), done=len(present), failed={})
         try:
             with shown.showing():
                 try:
@@ -191,7 +192,8 @@ class Run:
                     self._record(failed={task.name: str(reason) for task, reason in error.failures})
                     for job in self.jobs:
                         if job.partial and waiting_for[job.name]:
-                            self._write(job, fresh, shown)
+                            Files(store, job).forget()  # they are to be written again once all is there
+                            self.written += job.write(store, self.folder)
                     raise
                 finally:
                     known.save()
@@ -241,9 +243,11 @@ def claim(folder: Path, owner: str, about: Mapping[str, Any]) -> None:
             raise StoreError(f"{others[0]} exists, and limitlaw did not make it. Choose another folder with --out.")
     elif found["owner"] != owner:
         raise StoreError(f"{folder} belongs to {found['owner']}, not to {owner}. Choose another folder with --out.")
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / _MARK) as part:
-        part.write_text(json.dumps({"owner": owner, **about}, indent=1) + "\n", encoding="utf-8")
+    ours = json.loads(json.dumps({"owner": owner, **about}))
+    if found != ours:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / _MARK) as part:
+            part.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
 
 
 def mark_of(folder: Path) -> dict[str, Any] | None:
@@ -302,6 +306,10 @@ class Files:
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return key == self.job.key and all(digest_of(folder / name) == digest for name, digest in files.items())
+
+    def forget(self) -> None:
+        """Remove the record."""
+        self.path.unlink(missing_ok=True)
 
     def write(self, folder: Path, paths: Iterable[Path]) -> None:
         """Record them."""
