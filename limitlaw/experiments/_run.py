@@ -39,6 +39,12 @@ class Job:
             beside the computation.
         code: A digest of all that the files depend on besides the results.
         partial: Whether to write them even if tasks have failed, with what there is.
+
+    Example:
+        >>> from limitlaw.experiments import Job, Study
+        >>> study = Study({"dim": 20, "tokens": 5}, {"mu": [0.0, 0.5]}, ["risk"])
+        >>> len(Job.of("risk", {"plane": study}, lambda datasets, folder: []).tasks)
+        2
     """
 
     name: str
@@ -251,7 +257,15 @@ def claim(folder: Path, owner: str, about: Mapping[str, Any]) -> None:
 
 
 def mark_of(folder: Path) -> dict[str, Any] | None:
-    """What a run has written about itself into its folder; None if no run has."""
+    """What a run has written about itself into its folder; None if no run has.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from limitlaw.experiments import mark_of
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     print(mark_of(pathlib.Path(folder)))
+        None
+    """
     file = folder / _MARK
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -288,7 +302,21 @@ def _listed(folder: Path) -> Iterable[Path]:
 
 @dataclass(frozen=True)
 class Files:
-    """What the files of a job were made from, kept in the store."""
+    """What the files of a job were made from, kept in the store.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from limitlaw.experiments import Files, Job, Store
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     out = pathlib.Path(folder)
+        ...     files = Files(Store(out / "store"), Job("text", [], lambda store, folder: []))
+        ...     _ = (out / "a.txt").write_text("a")
+        ...     files.write(out, [out / "a.txt"])
+        ...     before = files.hold(out)
+        ...     _ = (out / "a.txt").write_text("b")
+        ...     print(before, files.hold(out))
+        True False
+    """
 
     store: Store
     job: Job
