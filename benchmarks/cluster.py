@@ -10,7 +10,7 @@ import time
 import numpy as np
 from machine import heading
 
-from limitlaw.runs import Cluster, Store, Task, complete
+from limitlaw.experiments import Cluster, Store, Task, complete
 
 WORKERS = 2
 

@@ -250,9 +250,19 @@ def known_keys(what: str, table: Mapping[str, Any], known: Iterable[str]) -> Non
             raise ArgumentError(str(key), f"{key!r} is not a key of {what}. {suggestion(key, names)}")
 
 
+_MOST_TOML = 4 * 2**20  # bytes: Python's parser takes 4 s for one MiB
+
+
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
+        size = Path(path).stat().st_size
+        if size > _MOST_TOML:
+            raise ArgumentError(
+                "path",
+                f"{path} has {format_bytes(size)}, and at most {format_bytes(_MOST_TOML)} can be read in a reasonable "
+                f"time. Describe larger arrays in Python.",
+            )
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ArgumentError("path", f"{path} cannot be read: {error.strerror or error}.") from None
@@ -289,3 +299,13 @@ def fitting_tokens(name: str, count: int, bytes_a_pair: int, max_memory: int) ->
 def missing_package(package: str, extra: str) -> str:
     """The sentences that say that a package of an optional extra is not installed, and how to install it."""
     return f"{package} is not installed. Run pip install '.[{extra}]' in a checkout of limitlaw."
+
+
+def matrix_of_text(text: str) -> list[list[float]]:
+    """A matrix from rows of numbers with ; between them."""
+    try:
+        return [[float(entry) for entry in row.replace(",", " ").split()] for row in text.split(";")]
+    except ValueError:
+        raise ArgumentError(
+            "gram", f"--gram {text!r} must be rows of numbers with ; between them, such as '1 0.5; 0.5 1'."
+        ) from None

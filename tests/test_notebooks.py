@@ -13,7 +13,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw import slr
-from limitlaw.studies import Study, Sweep
+from limitlaw.experiments import Study, Sweep
 
 mpl.use("agg")
 NET = ll.Network(ll.Inputs(tokens=3), ll.Attention(heads=2))

@@ -23,7 +23,7 @@ def test_packages_are_there_without_another_import():
 
 def test_what_few_need_is_imported_by_those_alone():
     slow = {
-        "limitlaw.studies",
+        "limitlaw.experiments",
         "limitlaw.figures",
         "limitlaw.explore",
         "xarray",

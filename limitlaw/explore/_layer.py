@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._question import matrix
+from .._checks import matrix_of_text
 from ..distances import Convergence, ResolutionWarning, compare, convergence, kl
 from ..laws import Gaussian, Law, ScaleMixture
 from ..networks import Attention, GaussianInputs, GramInputs, Inputs, Network, seconds_of_a_draw
@@ -133,7 +133,7 @@ class Layer(State):
         text = getattr(self, name)
         remedy = f"Write rows of numbers with ; between them, such as {example}."
         try:
-            rows = matrix(text)
+            rows = matrix_of_text(text)
         except ValueError:
             raise FieldError(name, f"{name}={text[:60]!r} has an entry that is not a number. {remedy}") from None
         if len({len(row) for row in rows} | {len(rows)}) > 1:

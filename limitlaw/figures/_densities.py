@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runs import Task
-from ..studies import Study
+from ..experiments import Study, Task
 from ._experiments import Design, Experiment, estimated, measured, tasks_of
 from ._figure import Figure, Load, Table, estimate, show
 from ._settings import Settings

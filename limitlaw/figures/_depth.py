@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..experiments import Result, Task
 from ..networks import MLP, Attention, GramInputs, LayerNorm, Network, Repeat, Residual, excess_kurtosis
-from ..runs import Result, Task
 from ._experiments import seed_for
 from ._figure import Figure, Load
 from ._settings import Settings

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..distances import Convergence, Fit
+from ..experiments import Study, Task, to_target
 from ..numerics import Estimate
-from ..runs import Task
-from ..studies import Study, to_target
 from ._densities import setup_sentence
 from ._experiments import Design, Experiment, Point, estimated, measured, tasks_of
 from ._figure import Figure, Load, Table, estimate, show, times

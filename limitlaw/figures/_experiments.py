@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..experiments import Study, Task, to_target, toward
 from ..networks import Attention, Inputs, Network, as_plain, from_plain
 from ..numerics import Activation, activation, clip
-from ..runs import Task
-from ..studies import Study, to_target, toward
 from ._figure import Load, as_stored
 from ._settings import Settings
 

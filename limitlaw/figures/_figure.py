@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..experiments import Result, Task
 from ..numerics import Estimate
-from ..runs import Result, Task
 from ._settings import Settings
 from ._style import power_of_ten
 

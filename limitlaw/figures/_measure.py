@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ..experiments import Result, named
 from ..networks import from_plain
-from ..runs import Result
-from ..studies import named
 
 
 def scores(*, network: dict[str, Any], width: int, samples: int, draws: int, seed: int) -> Result:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runs import NUMERICAL, Result, Task
+from ..experiments import NUMERICAL, Result, Task
 from ._figure import Figure
 from ._settings import Settings
 from ._style import rendered

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import slr
-from ..runs import REGRESSION, Result, Task
+from ..experiments import REGRESSION, Result, Task
 from ..slr import Descent, Problem
 
 Plain = dict[str, Any]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..experiments import Task, program_of
 from ..networks import Attention, Inputs, Network, as_plain
 from ..numerics import clip
-from ..runs import Task
-from ..studies import program_of
 from . import _measure
 from ._experiments import seed_for
 from ._figure import Figure, Load, Table, as_stored, estimate, show

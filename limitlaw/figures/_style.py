@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runs import replacing
+from ..experiments import replacing
 
 COLUMN = 3.4  # inches
 # Okabe and Ito's palette, dark colours first.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..experiments import Task
 from ..numerics import Estimate
-from ..runs import Task
 from . import _depth as deep
 from ._figure import Load, Table, times
 from ._settings import Settings

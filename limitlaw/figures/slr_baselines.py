@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runs import Task
+from ..experiments import Task
 from ..slr import BASELINES
 from . import _regression as regression
 from ._figure import Figure, Load, Table

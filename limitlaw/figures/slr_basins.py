@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runs import Task
+from ..experiments import Task
 from ..slr import BasinMap
 from . import _regression as regression
 from ._experiments import seed_for

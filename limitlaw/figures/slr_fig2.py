@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import slr
-from ..runs import Task
+from ..experiments import Task
 from ..slr import Problem
 from . import _regression as regression
 from ._experiments import seed_for

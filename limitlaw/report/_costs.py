@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from ..experiments import Task, with_needs
 from ..figures import FIGURES, GROUPS, Settings, Table
-from ..runs import Task, with_needs
 
 # CPU time of the authors' scripts: measured per sample on one core, times the paper's counts. Figure 4 is not among them.
 _EXPERIMENTS: dict[str, tuple[tuple[str, ...], float | str]] = {

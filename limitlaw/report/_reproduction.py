@@ -1,17 +1,15 @@
 """A run of the figures: compute what is missing, draw what is new, write the page."""
 
 import csv
-import hashlib
-import json
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..experiments import Files, Job, Run, Store, StoreError, code_version, mark_of, replacing, with_needs
 from ..figures import FIGURES, KINDS, Figure, Settings, Table, pictures
-from ..runs import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
 from ._costs import costs
 from ._page import Effort, Section, Words, page
 from ._provenance import Provenance
@@ -26,13 +24,11 @@ class Reproduction:
 
     Example:
         >>> import tempfile, pathlib
-        >>> from rich.console import Console
         >>> from limitlaw.figures import Settings
         >>> from limitlaw.report import Reproduction
-        >>> from limitlaw.runs import Progress
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     made = Reproduction(pathlib.Path(folder), Settings(points=4), ("slr_landscape",), only="data")
-        ...     made.run(lambda jobs: Progress(jobs, Console(quiet=True)), waiting=lambda: None)
+        ...     made.execute()
         ...     print(sorted(path.name for path in made.written))
         ['slr_landscape.csv', 'slr_landscape.zarr']
     """
@@ -41,86 +37,49 @@ class Reproduction:
     settings: Settings
     names: tuple[str, ...] = tuple(FIGURES)
     only: str | None = None
-    workers: int = 1
     written: list[Path] = field(default_factory=list, init=False)
     costs: Table | None = field(default=None, init=False)
-    _words: dict[str, Words] = field(default_factory=dict, init=False)
-    _computed: set[str] = field(default_factory=set, init=False)  # keys
 
-    def run(
+    def execute(
         self,
-        progress: Callable[[dict[str, list[Task]]], Progress],
-        waiting: Callable[[], None],
+        *,
+        workers: int = 1,
         client: Any = None,
+        console: Any = None,
+        waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """Do it, on a cluster if there is a `client` of one; `waiting` is called if another run is at work in the same folder."""
-        self._refuse_foreign_files()
-        store = Store(self.out / "store")
-        with store.locked(waiting):
-            start = time.perf_counter()
-            remove_parts(self.out, self.out / "data", store.folder / "made")
-            if self.only in (None, "data"):
-                self._compute(store, progress, client)
-            elif self.only == "figures":
-                self._check_computed(store)
-                for _ in complete(map(self._pictures, self.names), store, workers=self.workers, client=client):
-                    pass
-                for name in self.names:
-                    self._write_pictures(FIGURES[name], store)
-            if self.only in (None, "report"):
-                self._write_page(store, start)
-
-    def _refuse_foreign_files(self) -> None:
-        """Nothing is overwritten that a run has not written: what it writes lies beside its store."""
-        if (self.out / "store").exists() and not (self.out / "study.json").exists():
-            return
-        if self.only in ("figures", "report"):
+        """Do it; the arguments are those of `experiments.Run`."""
+        start = time.perf_counter()
+        if self.only in ("figures", "report") and mark_of(self.out) is None:
             raise StoreError(f"--only {self.only}: nothing has been computed in {self.out}. Run without --only first.")
-        pictures = (f"{name}.{kind}" for name in FIGURES for kind in KINDS)
-        for name in ("report.html", "data", "study.json", *pictures):
-            if (self.out / name).exists():
-                raise StoreError(
-                    f"{self.out / name} exists, and limitlaw reproduce did not make it. Choose another folder with --out."
-                )
+        jobs = [job for name in self.names for job in self._jobs(FIGURES[name])]
+        run = Run(self.out, "limitlaw reproduce", [] if self.only == "report" else jobs)
+        with run.opened(waiting) as store:
+            if self.only == "figures":
+                self._check_computed(store)
+            run.compute(workers=workers, client=client, console=console)
+            self.written += run.written
+            if self.only in (None, "report"):
+                self._write_page(store, start, run.computed)
 
-    def _compute(self, store: Store, progress: Callable[[dict[str, list[Task]]], Progress], client: Any) -> None:
-        """Compute what is missing; as soon as a figure has all it needs, write its data and its pictures, on a thread beside."""
-        jobs = {name: self._tasks(name) for name in self.names}
-        waiting_for = {name: {task.key for task in with_needs(tasks)} for name, tasks in jobs.items()}
-        stored = {task.key for tasks in jobs.values() for task in with_needs(tasks) if store.path(task.key).exists()}
-        beside, figures = ThreadPoolExecutor(1), []
-        with progress(jobs).showing() as shown:
-            try:
-                every = [task for tasks in jobs.values() for task in tasks]
-                for task in complete(every, store, workers=self.workers, client=client):
-                    new = task.key not in stored
-                    if new:
-                        self._computed.add(task.key)
-                    shown.done(task, computed=new)
-                    for name in [name for name, keys in waiting_for.items() if keys <= {task.key}]:
-                        del waiting_for[name]
-                        figures.append(beside.submit(self._make, FIGURES[name], store, shown))
-                    for keys in waiting_for.values():
-                        keys.discard(task.key)
-                    for figure in figures:
-                        if figure.done():
-                            figure.result()  # a full disk ends the run at once
-                for figure in figures:
-                    figure.result()
-            finally:
-                beside.shutdown(wait=False, cancel_futures=True)
+    def _jobs(self, figure: Figure) -> Iterator[Job]:
+        if self.only != "figures":
+            code = code_version(packages=("figures", "experiments"))
+            yield Job(f"{figure.name}: data", figure.tasks(self.settings), partial(self._write_data, figure), code)
+        if self.only != "data":
+            yield self._drawn(figure)
 
-    def _tasks(self, name: str) -> list[Task]:
-        return FIGURES[name].tasks(self.settings) if self.only == "data" else [self._pictures(name)]
+    def _drawn(self, figure: Figure) -> Job:
+        task = pictures(figure, self.settings)
 
-    def _pictures(self, name: str) -> Task:
-        return pictures(FIGURES[name], self.settings)
+        def write(store: Store, folder: Path) -> list[Path]:
+            paths = {kind: folder / f"{figure.name}.{kind}" for kind in KINDS}
+            for kind, content in store.load(task).items():
+                with replacing(paths[kind]) as part:
+                    part.write_bytes(content.tobytes())
+            return list(paths.values())
 
-    def _make(self, figure: Figure, store: Store, shown: Progress) -> None:
-        fresh = self._collect(figure, store)
-        if self.only is None:
-            fresh = self._write_pictures(figure, store) or fresh
-        shown.say(f"{figure.name} {'done' if fresh else 'was done before'}")
+        return Job(figure.name, [task], write)
 
     def _check_computed(self, store: Store) -> None:
         for name in self.names:
@@ -131,51 +90,29 @@ class Reproduction:
                     f"({missing[0].name} is missing). Run without --only, or with --only data, first."
                 )
 
-    def _collect(self, figure: Figure, store: Store) -> bool:
-        """Write the data behind a figure, unless it is there; says whether it was new."""
-        folder = self.out / "data"
+    def _write_data(self, figure: Figure, store: Store, out: Path) -> list[Path]:
+        folder = out / "data"
         paths = [folder / f"{figure.name}.zarr", folder / f"{figure.name}.csv"]
-        record = Record(store, f"data-{figure.name}", self._key(figure), paths)
-        if record.holds():
-            return False
         folder.mkdir(exist_ok=True)
         data = figure.dataset(self.settings, store.load)
-        self._words[figure.name] = Words.of(figure, data)
+        table = figure.table(data)
         data = data.assign_attrs(figure=figure.name, title=figure.title, seed=self.settings.seed, code=code_version())
         with replacing(paths[0]) as part:
             _write_zarr(data, part)
-        table = self._words[figure.name].table
         with replacing(paths[1]) as part, open(part, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows(table.as_data())
-        record.write()
-        self.written += paths
-        return True
+        return paths
 
-    def _write_pictures(self, figure: Figure, store: Store) -> bool:
-        """Write the pictures of a figure, unless they are there; says whether they were new."""
-        paths = {kind: self.out / f"{figure.name}.{kind}" for kind in KINDS}
-        record = Record(store, f"picture-{figure.name}", self._key(figure), paths.values())
-        if record.holds():
-            return False
-        files = store.load(self._pictures(figure.name))
-        for kind, path in paths.items():
-            with replacing(path) as part:
-                part.write_bytes(files[kind].tobytes())
-        record.write()
-        self.written += paths.values()
-        return True
-
-    def _write_page(self, store: Store, start: float) -> None:
+    def _write_page(self, store: Store, start: float, computed: set[str]) -> None:
         sections, results = [], set()
         for figure in FIGURES.values():
-            picture = self.out / f"{figure.name}.png"
-            if not Record(store, f"picture-{figure.name}", self._key(figure), [picture]).holds(exactly=False):
+            if not Files(store, self._drawn(figure)).hold(self.out):
                 continue
             tasks = with_needs(figure.tasks(self.settings))
-            words = self._words.get(figure.name) or Words.of(figure, figure.dataset(self.settings, store.load))
+            words = Words.of(figure, figure.dataset(self.settings, store.load))
             results |= {task.key for task in tasks}
             work = sum(store.seconds(task) for task in tasks)
-            sections.append(Section(figure, words, picture.read_bytes(), work))
+            sections.append(Section(figure, words, (self.out / f"{figure.name}.png").read_bytes(), work))
         missing = set(self.names) - {section.figure.name for section in sections}
         if missing:
             raise StoreError(
@@ -183,62 +120,12 @@ class Reproduction:
                 f"Run without --only first."
             )
         shown = tuple(section.figure.name for section in sections)
-        effort = Effort(time.perf_counter() - start, len(results), len(results - self._computed))
+        effort = Effort(time.perf_counter() - start, len(results), len(results - computed))
         self.costs = costs(self.settings, shown, store.seconds, None if effort.kept else effort.seconds)
         path = self.out / "report.html"
         with replacing(path) as part:
             part.write_text(page(sections, self.settings, Provenance.here(), effort, self.costs), encoding="utf-8")
         self.written.append(path)
-
-    def _key(self, figure: Figure) -> str:
-        """All that the data and the look of a figure depend on."""
-        return self._pictures(figure.name).key
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a file was made from, kept in the store."""
-
-    store: Store
-    name: str
-    key: str
-    paths: Iterable[Path]
-
-    @property
-    def path(self) -> Path:
-        return self.store.folder / "made" / f"{self.name}.json"
-
-    def holds(self, *, exactly: bool = True) -> bool:
-        """Whether the files are there, as they were made from this key."""
-        try:
-            found = json.loads(self.path.read_text())
-            made_from, known = found["key"], dict(found["files"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return False
-        digests = {path.name: _digest(path) for path in self.paths}
-        return made_from == self.key and (
-            known == digests if exactly else all(known.get(name) == digest for name, digest in digests.items())
-        )
-
-    def write(self) -> None:
-        self.path.parent.mkdir(exist_ok=True)
-        files = {path.name: _digest(path) for path in self.paths}
-        with replacing(self.path) as part:
-            part.write_text(json.dumps({"key": self.key, "files": files}, indent=1, sort_keys=True) + "\n")
-
-
-def _digest(path: Path) -> str:
-    """Of a file, or of all files in a folder; empty if there is nothing."""
-    digest = hashlib.sha256()
-    if path.is_dir():
-        for file in sorted(path.rglob("*")):
-            if file.is_file():
-                digest.update(file.relative_to(path).as_posix().encode() + file.read_bytes())
-    elif path.exists():
-        digest.update(path.read_bytes())
-    else:
-        return ""
-    return digest.hexdigest()
 
 
 def _write_zarr(data: Any, path: Path) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..experiments import Sweep, replacing
+from ..experiments._draw import figure, label, mean_over_trials
 from ..figures import Table
 from ..figures._style import style
 from ..numerics import Estimate
-from ..runs import replacing
-from ..studies import Sweep
-from ..studies._draw import figure, label, mean_over_trials
 from ._page import document, html_table
 from ._provenance import Provenance
 
@@ -27,7 +26,7 @@ def write_study_page(sweep: Sweep) -> Path:
     Example:
         >>> import tempfile
         >>> from limitlaw.report import write_study_page
-        >>> from limitlaw.studies import Study, Sweep
+        >>> from limitlaw.experiments import Study, Sweep
         >>> table = {"problem": {"dim": 100, "tokens": 20}, "axes": {"mu": [0.0, 0.5, 1.0]}, "measure": ["risk"]}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     sweep = Sweep(Study.from_plain(table), folder + "/sweep")
@@ -46,11 +45,11 @@ def write_study_page(sweep: Sweep) -> Path:
         f'<p class="small">{escape(made.date)}; {escape(made.hardware)}; {escape(made.system)}; {escape(versions)}; commit {escape(made.commit)}.</p>',
     ]
     with style():
-        for name in study.measure:
+        for name in study.shown:
             picture = io.BytesIO()
-            figure(data, name, tuple(study.axes)).savefig(picture, format="png", dpi=200)
+            figure(data, name, study.dims).savefig(picture, format="png", dpi=200)
             encoded = base64.b64encode(picture.getvalue()).decode()
-            title = label(name)
+            title = label(data, name)
             parts.append(f'<h2>{escape(title)}</h2>\n<img alt="{escape(title)}" src="data:image/png;base64,{encoded}">')
     parts.append(f"<h2>Numbers</h2>\n{html_table(_numbers(sweep, data))}")
     parts.append(f"<h2>The study</h2>\n<pre>{escape(json.dumps(study.as_plain(), indent=1))}</pre>")
@@ -62,9 +61,9 @@ def write_study_page(sweep: Sweep) -> Path:
 
 def _numbers(sweep: Sweep, data: Any) -> Table:
     """What is one number at a point, with its standard error, point by point; the first of very many."""
-    axes = tuple(sweep.study.axes)
+    axes, study = tuple(sweep.study.axes), sweep.study
     single = {
-        name: mean_over_trials(data, name) for name in sweep.study.measure if set(data[name].dims) <= {*axes, "trial"}
+        name: mean_over_trials(data, name) for name in study.shown if set(data[name].dims) <= {*study.dims, "trial"}
     }
     rows = []
     for point in sweep.study.points[:_MOST_ROWS]:
@@ -73,4 +72,4 @@ def _numbers(sweep: Sweep, data: Any) -> Table:
             found, stderr = float(value.values[point.index]), float(error.values[point.index])
             row.append("" if np.isnan(found) else str(Estimate(found, stderr)) if stderr else f"{found:.6g}")
         rows.append(tuple(row))
-    return Table((*axes, *(label(name) for name in single)), tuple(rows))
+    return Table((*axes, *(label(data, name) for name in single)), tuple(rows))

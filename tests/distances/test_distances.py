@@ -14,10 +14,9 @@ from scipy.special import gammaln, hyperu
 
 import limitlaw as ll
 from limitlaw.distances import DISTANCES
+from limitlaw.experiments import MEASURES, Study
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, ScaleMixture
 from limitlaw.laws.quadrature import panels
-from limitlaw.studies import Study
-from limitlaw.studies._draw import label
 
 # Every distance of the package: one that is added is tested here, and needs an integral and a degree below.
 METRICS = DISTANCES
@@ -32,7 +31,7 @@ def test_every_distance_is_declared_once_and_read_everywhere():
     for name, metric in METRICS.items():
         assert f"`{name}`" in guide.read_text(), name
         assert f'"{name}"' in inspect.getdoc(Study), name
-        assert label(name) == f"{metric.long_label} to the limit"
+        assert MEASURES[name].variables()[name].label == f"{metric.long_label} to the limit"
     labels = set(ll.compare(halves(), Gaussian()).distances)
     reverse = {f"reverse {metric.label}" for metric in METRICS.values() if not metric.symmetric}
     assert labels == {metric.label for metric in METRICS.values()} | reverse

@@ -18,14 +18,13 @@ from typer.main import get_command
 
 import limitlaw
 from limitlaw import cli
+from limitlaw.experiments import Cluster, read
 from limitlaw.networks import from_plain
-from limitlaw.runs import Cluster
-from limitlaw.studies import read
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = (
-    *("laws", "netsor", "slr", "networks", "distances", "studies", "runs", "numerics", "models", "figures", "report"),
+    *("laws", "netsor", "slr", "networks", "distances", "experiments", "numerics", "models", "figures", "report"),
     "explore",
 )
 

@@ -18,7 +18,8 @@ pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 
 import limitlaw as ll
-from limitlaw import _explore_cli, explore, slr
+from limitlaw import explore, slr
+from limitlaw.cli import _explore
 from limitlaw.explore import VIEWS, Cancelled, FieldError, _depth
 from limitlaw.explore._jobs import Jobs
 from limitlaw.explore._server import create_app
@@ -630,10 +631,10 @@ def test_a_busy_port_is_refused_in_a_sentence():
         busy.listen()
         port = busy.getsockname()[1]
         with pytest.raises(ValueError, match=rf"--port {port} is in use\. .*\.$"):
-            _explore_cli.explore(port=port)
+            _explore.explore(port=port)
 
 
 def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(RuntimeError, match=r"uvicorn is not installed\. Run pip install '\.\[explore\]' in a checkout"):
-        _explore_cli.explore(port=0)
+        _explore.explore(port=0)

@@ -9,9 +9,9 @@ import pytest
 import xarray as xr
 
 import limitlaw as ll
+from limitlaw.experiments import Store
 from limitlaw.figures import FIGURES, GROUPS, Settings, _depth as deep, deep_heads
 from limitlaw.networks import excess_kurtosis
-from limitlaw.runs import Store
 
 REFERENCE = json.loads((Path(__file__).parent.parent / "data" / "deep_reference.json").read_text())
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import limitlaw
+from limitlaw.experiments import _task
 from limitlaw.figures import _regression
-from limitlaw.runs import _task
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from limitlaw import slr
 from limitlaw.cli import app
+from limitlaw.experiments import Store
 from limitlaw.figures import FIGURES, GROUPS, Settings
-from limitlaw.runs import Store
 
 SMALL = ["--quick", "--samples", "3000"]
 
@@ -437,7 +437,7 @@ def test_bad_arguments_are_refused_in_one_sentence(arguments, hint, capsys, monk
     import limitlaw.cli
 
     monkeypatch.setattr(sys, "argv", ["limitlaw", "reproduce", *arguments])
-    monkeypatch.setattr(limitlaw.cli.os, "_exit", sys.exit)
+    monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as error:
         limitlaw.cli.main()
     assert error.value.code in (1, 2)
@@ -448,7 +448,7 @@ def test_bad_arguments_are_refused_in_one_sentence(arguments, hint, capsys, monk
 
 def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
     import limitlaw.cli
-    import limitlaw.runs._store as store
+    import limitlaw.experiments._store as store
 
     def full(file, **arrays):
         raise OSError(28, os.strerror(28), str(tmp_path))
@@ -457,7 +457,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         sys, "argv", ["limitlaw", "reproduce", "fig2a", *SMALL, "--out", str(tmp_path), "--workers", "1"]
     )
-    monkeypatch.setattr(limitlaw.cli.os, "_exit", sys.exit)
+    monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit):
         limitlaw.cli.main()
     assert "No space left on device. Free some space and run the same command again" in capsys.readouterr().err

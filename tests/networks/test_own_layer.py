@@ -13,8 +13,8 @@ import pytest
 from same_law import FALSE_ALARM, assert_same_law, smallest_p, some_at_length
 
 import limitlaw as ll
+from limitlaw.experiments import Sweep, read
 from limitlaw.networks import InputLayer, RowMap, as_plain, cost_of, draw_derived, from_plain
-from limitlaw.studies import Sweep, read
 
 AR = 0.5 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
 

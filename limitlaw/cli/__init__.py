@@ -1,0 +1,1 @@
+from ._app import app as app, main as main
