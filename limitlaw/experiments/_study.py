@@ -12,8 +12,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import _checks, _html
+from .. import _checks
 from .._checks import ArgumentError, ArgumentTypeError
+from .._format import Table
 from ..distances import DISTANCES
 from ..networks import Network, as_plain, from_plain, own_kinds
 from . import _measure
@@ -186,7 +187,7 @@ class Study:
         rows.append(("measured", ", ".join(self.measure)))
         if not self.of_problems:
             rows.append(("at each point", f"{self.trials} trials of {self.samples:,} samples"))
-        return _html.table((self.name, f"{len(self.points)} points"), rows)
+        return Table((self.name, f"{len(self.points)} points"), rows).html()
 
     @cached_property
     def family(self) -> Family:
