@@ -327,14 +327,14 @@ def typeset(value: SupportsFloat, digits: int = 3) -> str:
         >>> typeset(524288), typeset(-1.5e-5), typeset(0.41)
         ('524,288', '−1.50 × 10⁻⁵', '0.410')
     """
-    return _cell_text(0 + value if _is_whole(value) else float(value), Column("", digits), None, True)
+    return _cell_text(value if _is_whole(value) else float(value), Column("", digits), None, True)
 
 
-def listing(values: Iterable[str], word: str = "and") -> str:
+def listing(values: Iterable[str | SupportsFloat], word: str = "and") -> str:
     """Items in a sentence, equal ones once.
 
     Args:
-        values: The items.
+        values: The items, as text or as numbers.
         word: What stands before the last one.
 
     Returns:
@@ -342,10 +342,10 @@ def listing(values: Iterable[str], word: str = "and") -> str:
 
     Example:
         >>> from limitlaw._format import listing
-        >>> listing(["16", "64", "64", "256"])
-        '16, 64 and 256'
+        >>> listing([16, 64, 64, 1024]), listing(["a", "b"], "or")
+        ('16, 64 and 1,024', 'a or b')
     """
-    *first, last = dict.fromkeys(values)
+    *first, last = dict.fromkeys(value if isinstance(value, str) else typeset(value) for value in values)
     return f"{', '.join(first)} {word} {last}" if first else last
 
 

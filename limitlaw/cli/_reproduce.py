@@ -58,9 +58,8 @@ def reproduce(
     from rich.console import Console
 
     from .. import _checks
-    from ..figures import FIGURES, GROUPS, Settings
+    from ..figures import FIGURES, GROUPS, Reproduction, Settings
     from ..numerics import available_cores
-    from ..report import Reproduction
 
     settings = (Settings.quick() if quick else Settings()).override(
         trials=trials, samples=samples, seed=seed, tokens=tokens
@@ -86,13 +85,7 @@ def reproduce(
         sys.stdout.flush()
         os._exit(130)  # at once: threads may be in the middle of a long computation
     if work.costs is not None:
-        from rich import box
-        from rich.table import Table
-
-        table = Table(*work.costs.header, box=box.SIMPLE_HEAD, pad_edge=False)
-        for row in work.costs.rows:
-            table.add_row(*row)
-        console.print(table)
+        console.print(work.costs)
     last = work.written[-1] if work.written else out
     console.print(
         f"{'wrote ' if work.written else 'nothing to do in '}{last} in {time.perf_counter() - start:.1f} s",

@@ -39,9 +39,8 @@ def sweep(
     from rich.console import Console
 
     from .._format import format_bytes
-    from ..experiments import Progress, Sweep, collect_rarely, read
+    from ..experiments import Progress, Sweep, collect_rarely, read, write_study_page
     from ..numerics import available_cores
-    from ..report import write_study_page
 
     start, console = time.perf_counter(), Console()
     collect_rarely()

@@ -8,9 +8,20 @@ from ._engine import (
 )
 from ._family import program_of as program_of, to_target as to_target, toward as toward
 from ._measure import named as named
+from ._page import (
+    Part as Part,
+    Picture as Picture,
+    Section as Section,
+    Summary as Summary,
+    as_html as as_html,
+    page as page,
+    with_formats as with_formats,
+)
 from ._progress import Progress as Progress
+from ._provenance import Provenance as Provenance
 from ._store import Store as Store, StoreError as StoreError, remove_parts as remove_parts, replacing as replacing
 from ._study import Study as Study, read as read
+from ._study_page import write_study_page as write_study_page
 from ._sweep import Sweep as Sweep
 from ._task import (
     NUMERICAL as NUMERICAL,

@@ -14,14 +14,15 @@ import numpy as np
 
 from ..experiments import Result, Task
 from ..networks import MLP, Attention, GramInputs, LayerNorm, Network, Repeat, Residual, excess_kurtosis
+from ..numerics import Estimate
 from ._experiments import seed_for
-from ._figure import Figure, Load
+from ._figure import Load
 from ._settings import Settings
 
 if TYPE_CHECKING:
     import xarray as xr
 
-TITLES = {"attention": "attention only", "skip": "attention + skip", "pre": "pre-LN", "post": "post-LN"}
+TITLES = {"attention": "attention alone", "skip": "attention with skip", "pre": "pre-LN", "post": "post-LN"}
 """The kinds of stacks."""
 BETAS = (1.0, 2.0, 4.0)
 TOKENS, HEADS, CORRELATION = 4, 2, 0.3
@@ -169,14 +170,16 @@ def predicted_deficit(scores: Any) -> Any:
     return scores * (TOKENS - 1) / (2 * TOKENS * np.log(TOKENS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class DepthFigure(Figure):
-    """A figure of some `kinds` of stacks: `observables` at infinite width for all score scales, and at finite `widths` for the first of them."""
+@dataclass(frozen=True)
+class Stacks:
+    """Some `kinds` of stacks along their depth.
+
+    `observables` are taken at infinite width for all score scales, and at finite `widths` for the first of them.
+    """
 
     kinds: tuple[str, ...]
     widths: tuple[int, ...]
     observables: tuple[str, ...]
-    paper: str = "deep"
 
     def _limits(self, settings: Settings, kind: str) -> list[Task]:
         return [stack(settings, kind, beta) for beta in BETAS]
@@ -210,15 +213,13 @@ class DepthFigure(Figure):
             attrs={"samples": min(settings.draws, _DRAWS), "depth": settings.depth},
         )
 
-    def rows(self, data: xr.Dataset, kind: str, name: str) -> list[tuple[str, str, xr.DataArray]]:
-        """An observable of a stack for each row of a table, with score scale and width."""
-        at = data.sel(stack=kind)
-        return [(f"{beta:g}", "∞", at[name].sel(beta=beta)) for beta in BETAS] + [
-            (f"{BETAS[0]:g}", f"{width}", at[f"finite_{name}"].sel(width=width)) for width in self.widths
-        ]
 
-    def setup(self, data: xr.Dataset) -> str:
-        return setup_sentence(data)
+def rows(data: xr.Dataset, kind: str, name: str) -> list[tuple[float, float, list[Estimate]]]:
+    """An observable of a stack for each row of a table: score scale, width, and its values after blocks 0, 1, ..."""
+    at = data.sel(stack=kind)
+    found = [(beta, inf, at[name].sel(beta=beta)) for beta in BETAS]
+    found += [(BETAS[0], int(width), at[f"finite_{name}"].sel(width=width)) for width in data["width"].values]
+    return [(beta, width, [Estimate(*pair) for pair in values.values]) for beta, width, values in found]
 
 
 def depth_axis(axes: Any, depth: int) -> None:
@@ -227,12 +228,6 @@ def depth_axis(axes: Any, depth: int) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xlim(0.9, 1.12 * depth)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
-
-
-def legend(axes: Any, *labels: str, **look: Any) -> None:
-    """A legend in this order."""
-    handles, found = axes.get_legend_handles_labels()
-    axes.legend([handles[found.index(label)] for label in labels], labels, labelspacing=0.25, **look)
 
 
 def powers_of_two(largest: int) -> list[int]:
@@ -247,10 +242,13 @@ def last_slopes(values: xr.DataArray) -> np.ndarray:
     return np.log(whole / half) / np.log(depth / (depth // 2))
 
 
-def setup_sentence(data: xr.Dataset) -> str:
-    """The experiment, with all its settings."""
-    return (
-        f"{data.attrs['samples']:,} networks for each curve, drawn by the Gram reading; {TOKENS} tokens with the Gram matrix {CORRELATION}^|i−j|, {HEADS} heads that share the width, "
-        f"query weights N(0, β²/n), all other weights N(0, 1/fan-in), those into the ReLU perceptrons N(0, 2/n); their hidden layers are infinitely wide at every n. "
-        f"Pre-LN: x + attention(LN x), then x + MLP(LN x); post-LN: LN(x + attention(x)), then LN(x + MLP(x))."
-    )
+def common(data: xr.Dataset) -> dict[str, Any]:
+    """What the template of every figure says."""
+    return {
+        "samples": data.attrs["samples"],
+        "tokens": TOKENS,
+        "heads": HEADS,
+        "correlation": CORRELATION,
+        "depth": data.attrs.get("depth"),
+        "betas": [f"{beta:g}" for beta in BETAS],
+    }

@@ -62,6 +62,7 @@ class Experiment:
     samples: int
     settings: Settings
     reach: float  # of the densities
+    axis: str = "width"  # by what the points are laid out, or "heads"
     fixed: bool = False  # compare with the limit at fixed head dimension too
     gaussian: bool = False  # and with the Gaussian of infinitely many heads
 
@@ -187,14 +188,14 @@ def clipped(settings: Settings) -> Experiment:
 def heads(settings: Settings) -> Experiment:
     """Figure 2b and the authors' further plots: n = 256, growing number of heads."""
     points = tuple(Point(256, H) for H in (1, 4, 16, 64, 256))
-    return Experiment("heads", points, settings.samples or 50_000, settings, reach=3.5, gaussian=True)
+    return Experiment("heads", points, settings.samples or 50_000, settings, reach=3.5, axis="heads", gaussian=True)
 
 
 @cache
 def low_rank(settings: Settings) -> Experiment:
     """Figure 3: heads of dimension 64, as many as make up the width."""
     points = tuple(Point(64 * H, H, head_dim=64) for H in (1, 4, 16))
-    return Experiment("low rank", points, settings.samples or 50_000, settings, reach=3.5, fixed=True)
+    return Experiment("low rank", points, settings.samples or 50_000, settings, reach=3.5, axis="heads", fixed=True)
 
 
 @cache

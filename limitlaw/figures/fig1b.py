@@ -1,14 +1,9 @@
 """Figure 1b: the divergence from the limit at growing width."""
 
-from ._divergences import DivergenceFigure
+from ._divergences import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Divergences, numbers as numbers, plot as plot
 from ._experiments import clipped
 
-FIGURE = DivergenceFigure(
-    name="fig1b",
-    title="Figure 1b: divergence from the limit at growing width, two heads",
-    claim="The Kullback-Leibler divergence from the limit falls as the width grows.",
-    design=clipped,
-    axis="width",
-    axis_label="width n",
-    symbol="n",
-)
+TITLE = "Figure 1b: divergence from the limit at growing width, two heads"
+CLAIM = "The Kullback-Leibler divergence from the limit falls as the width grows."
+GROUP = "attention"
+DATA = Divergences(clipped)

@@ -1,11 +1,9 @@
 """Figure 4a: densities for a longer sequence."""
 
-from ._densities import DensityFigure
+from ._densities import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Densities, numbers as numbers, plot as plot
 from ._experiments import long
 
-FIGURE = DensityFigure(
-    name="fig4a",
-    title="Figure 4a: a longer sequence",
-    claim="The limit holds for longer sequences too.",
-    design=long,
-)
+TITLE = "Figure 4a: a longer sequence"
+CLAIM = "The limit holds for longer sequences too."
+GROUP = "attention"
+DATA = Densities(long)

@@ -1,6 +1,5 @@
 """A run of the figures: compute what is missing, draw what is new, write the page."""
 
-import csv
 import hashlib
 import json
 import time
@@ -10,11 +9,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..experiments import Progress, Store, StoreError, Task, code_version, complete, remove_parts, replacing, with_needs
-from ..figures import FIGURES, KINDS, Figure, Settings, Table, pictures
-from ._costs import costs
-from ._page import Effort, Section, Words, page
-from ._provenance import Provenance
+from .._format import Table
+from ..experiments import (
+    Progress,
+    Provenance,
+    Store,
+    StoreError,
+    Task,
+    code_version,
+    complete,
+    remove_parts,
+    replacing,
+    with_needs,
+)
+from ._figure import Figure, Words
+from ._listing import FIGURES
+from ._pictures import KINDS, pictures
+from ._report import Effort, Report, Shown
+from ._settings import Settings
 
 
 @dataclass
@@ -27,8 +39,7 @@ class Reproduction:
     Example:
         >>> import tempfile, pathlib
         >>> from rich.console import Console
-        >>> from limitlaw.figures import Settings
-        >>> from limitlaw.report import Reproduction
+        >>> from limitlaw.figures import Reproduction, Settings
         >>> from limitlaw.experiments import Progress
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     made = Reproduction(pathlib.Path(folder), Settings(points=4), ("slr_landscape",), only="data")
@@ -140,13 +151,12 @@ class Reproduction:
             return False
         folder.mkdir(exist_ok=True)
         data = figure.dataset(self.settings, store.load)
-        self._words[figure.name] = Words.of(figure, data)
+        self._words[figure.name] = figure.words(data)
         data = data.assign_attrs(figure=figure.name, title=figure.title, seed=self.settings.seed, code=code_version())
         with replacing(paths[0]) as part:
             _write_zarr(data, part)
-        table = self._words[figure.name].table
-        with replacing(paths[1]) as part, open(part, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(table.as_data())
+        with replacing(paths[1]) as part:
+            part.write_text(self._words[figure.name].table.csv(), encoding="utf-8", newline="")
         record.write()
         self.written += paths
         return True
@@ -172,22 +182,22 @@ class Reproduction:
             if not Record(store, f"picture-{figure.name}", self._key(figure), [picture]).holds(exactly=False):
                 continue
             tasks = with_needs(figure.tasks(self.settings))
-            words = self._words.get(figure.name) or Words.of(figure, figure.dataset(self.settings, store.load))
+            words = self._words.get(figure.name) or figure.words(figure.dataset(self.settings, store.load))
             results |= {task.key for task in tasks}
             work = sum(store.seconds(task) for task in tasks)
-            sections.append(Section(figure, words, picture.read_bytes(), work))
+            sections.append(Shown(figure, words, picture.read_bytes(), tasks, work))
         missing = set(self.names) - {section.figure.name for section in sections}
         if missing:
             raise StoreError(
                 f"--only report: {sorted(missing)[0]} has not been drawn with these settings in {self.out}. "
                 f"Run without --only first."
             )
-        shown = tuple(section.figure.name for section in sections)
         effort = Effort(time.perf_counter() - start, len(results), len(results - self._computed))
-        self.costs = costs(self.settings, shown, store.seconds, None if effort.kept else effort.seconds)
+        report = Report(sections, self.settings, Provenance.here(), effort, store.seconds)
+        self.costs = report.costs
         path = self.out / "report.html"
         with replacing(path) as part:
-            part.write_text(page(sections, self.settings, Provenance.here(), effort, self.costs), encoding="utf-8")
+            part.write_text(report.html(), encoding="utf-8")
         self.written.append(path)
 
     def _key(self, figure: Figure) -> str:
