@@ -214,12 +214,20 @@ class Stacks:
         )
 
 
-def rows(data: xr.Dataset, kind: str, name: str) -> list[tuple[float, float, list[Estimate]]]:
-    """An observable of a stack for each row of a table: score scale, width, and its values after blocks 0, 1, ..."""
+def rows(data: xr.Dataset, kind: str, name: str) -> list[tuple[float, float, list[Estimate | None]]]:
+    """An observable of a stack for each row of a table: score scale, width, and its values after blocks 0, 1, ...
+
+    A value that is not defined, such as the entropy at the input, is None.
+    """
     at = data.sel(stack=kind)
     found = [(beta, inf, at[name].sel(beta=beta)) for beta in BETAS]
     found += [(BETAS[0], int(width), at[f"finite_{name}"].sel(width=width)) for width in data["width"].values]
-    return [(beta, width, [Estimate(*pair) for pair in values.values]) for beta, width, values in found]
+    return [(beta, width, [_estimate(*pair) for pair in values.values]) for beta, width, values in found]
+
+
+def _estimate(value: float, stderr: float) -> Estimate | None:
+    """A number with its error, which is rounding alone where all draws agree, as at the input."""
+    return None if np.isnan(value) else Estimate(value, stderr if stderr > 1e-9 * abs(value) else 0.0)
 
 
 def depth_axis(axes: Any, depth: int) -> None:

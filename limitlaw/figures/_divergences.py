@@ -95,7 +95,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
     x = data[data.attrs["axis"]].values.astype(float)
     _plot_published(axes["published"], data, x)
     _plot_true(axes["true"], data, x)
-    outside_legend(axes["true"].figure, axes["true"], columns=3)
+    outside_legend(axes["true"].figure, axes["true"])
 
 
 def _plot_published(axes: Any, data: xr.Dataset, x: np.ndarray) -> None:

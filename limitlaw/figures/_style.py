@@ -1,6 +1,7 @@
 """One look for every figure: as wide as a page of a paper, readable in print, safe for colour-blind readers."""
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,10 +91,18 @@ def rendered(figure: Any, kind: str) -> bytes:
     return file.getvalue()
 
 
-def outside_legend(figure: Any, *panels: Any, columns: int = 4) -> None:
-    """One legend below the panels, with each label once, in the order in which they were drawn."""
+def outside_legend(figure: Any, *panels: Any) -> None:
+    """One legend below the panels, with each label once, in as few rows as fit."""
     found: dict[str, Any] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
+    # a rough width is enough: letters of mathtext commands are not drawn, and there is room to spare
+    sizes = [0.5 + 0.06 * len(re.sub(r"\\\w+|[${}]", "", label)) for label in found]
+    columns = next(
+        c
+        for rows in range(1, len(sizes) + 1)
+        if sum(max(sizes[i : i + rows]) for i in range(0, len(sizes), rows)) < WIDTH
+        for c in [-(-len(sizes) // rows)]
+    )
     figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)

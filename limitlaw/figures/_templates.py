@@ -37,4 +37,4 @@ def _environment() -> Any:
 
     # `set` blocks keep their line breaks, which separate the paragraphs and lists of Markdown
     loader = FileSystemLoader(_FOLDER)
-    return with_formats(Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, autoescape=False))
+    return with_formats(Environment(loader=loader, undefined=StrictUndefined, autoescape=False))

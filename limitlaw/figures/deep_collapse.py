@@ -65,7 +65,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
                 0, 1.2 * deep.SMALLEST_GAP, "single precision ends here", va="bottom", fontsize=7, color="#555555"
             )
         panel.set_ylim(max(low / 2, deep.SMALLEST_GAP / 4), 1.2)
-    outside_legend(axes["attention"].figure, axes["attention"], columns=5)
+    outside_legend(axes["attention"].figure, axes["attention"])
 
 
 def _plot_points(axes: Any, gap: xr.DataArray, i: int, label: str, **face: Any) -> None:

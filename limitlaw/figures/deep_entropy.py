@@ -61,7 +61,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
     together.set_ylim(limits[1][0], 1.05)
     together.set_title("pre-LN and post-LN")
     together.set_xlabel(r"$\beta^2 (1 - \cos)$ before the block")
-    outside_legend(together.figure, axes["pre"], columns=3)
+    outside_legend(together.figure, axes["pre"])
 
 
 def numbers(data: xr.Dataset) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
     right.plot(fine, _equal_tokens(data, fine), color=COLOURS[2], linewidth=0.8, label=f"{_LAYERS} layers, predicted")
     right.plot([], [], "--", color=LIMIT, linewidth=0.8, label=r"$d = \infty$")
     right.set_yscale("log")
-    outside_legend(right.figure, right, columns=2)
+    outside_legend(right.figure, right)
 
 
 def numbers(data: xr.Dataset) -> dict[str, Any]:

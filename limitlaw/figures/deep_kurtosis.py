@@ -62,7 +62,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
         below.set_xlabel("depth $L$")
     axes["attention"].set_ylabel(r"excess kurtosis, $n = \infty$")
     axes["attention, widths"].set_ylabel("excess kurtosis")
-    outside_legend(axes["pre"].figure, *(axes[name] for name in ("attention", "pre", "attention, widths")), columns=5)
+    outside_legend(axes["pre"].figure, *(axes[name] for name in ("attention", "pre", "attention, widths")))
 
 
 def _plot_limits(axes: Any, at: xr.Dataset, kind: str) -> None:

@@ -28,7 +28,7 @@ HEIGHT = 4.4
 _SAMPLES = 1000
 _INFORMED = [0.5, 0.3, 0.0, 0.0, 0.0]
 _METHODS: dict[str, tuple[str, str, float]] = {
-    "simulation": (f"simulation, $n = {_SAMPLES:,}$".replace(",", "{,}"), "-", 1.6),
+    "simulation": (rf"simulation, $n = {_SAMPLES}$", "-", 1.6),
     "exact": ("exact", "--", 1.2),
     "sub-exponential": (r"mean field, $\alpha = 0$", ":", 1.2),
     "mean-field": (r"mean field, $\alpha = \log L / d$", "-.", 0.8),
@@ -113,6 +113,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
         # the mean field may start far above: what is compared sets the range
         above.set_ylim(0, 1.05 * float(at.sel(link=link, theory=["simulation", "exact"])["risk"].max()))
         above.set_title("ReLU link" if link == "relu" else f"{link} link")
+        below.set_title("overlaps")
         below.set_xlabel("step")
         for panel in (above, below):
             panel.set_xlim(0, float(data["step"][-1]))
@@ -121,7 +122,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
         last.plot([], [], color=colour, label=symbol)
     axes["linear"].set_ylabel("excess risk")
     last.set_ylabel("overlap")
-    outside_legend(last.figure, axes["linear"], last, columns=6)
+    outside_legend(last.figure, axes["linear"], last)
 
 
 def numbers(data: xr.Dataset) -> dict[str, Any]:
