@@ -7,7 +7,6 @@ from ._engine import (
     prepare_processes as prepare_processes,
 )
 from ._family import program_of as program_of, to_target as to_target, toward as toward
-from ._measure import named as named
 from ._page import (
     Part as Part,
     Picture as Picture,
@@ -17,10 +16,11 @@ from ._page import (
     page as page,
     with_formats as with_formats,
 )
+from ._plain import read as read
 from ._progress import Progress as Progress
 from ._provenance import Provenance as Provenance
 from ._store import Store as Store, StoreError as StoreError, remove_parts as remove_parts, replacing as replacing
-from ._study import Study as Study, read as read
+from ._study import Study as Study
 from ._study_page import write_study_page as write_study_page
 from ._sweep import Sweep as Sweep
 from ._task import (
@@ -30,4 +30,25 @@ from ._task import (
     Task as Task,
     code_version as code_version,
     with_needs as with_needs,
+)
+from .measures import (
+    GROUPS as GROUPS,
+    MEASURES as MEASURES,
+    Baselines as Baselines,
+    Basins as Basins,
+    Density as Density,
+    Descent as Descent,
+    DistanceTo as DistanceTo,
+    Landscape as Landscape,
+    Measure as Measure,
+    Phases as Phases,
+    Quantiles as Quantiles,
+    ReadoutKurtosis as ReadoutKurtosis,
+    ScoreLaw as ScoreLaw,
+    Scores as Scores,
+    Simulation as Simulation,
+    StationaryPoints as StationaryPoints,
+    Trial as Trial,
+    Variable as Variable,
+    named as named,
 )

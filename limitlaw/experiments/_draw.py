@@ -7,63 +7,52 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..distances import DISTANCES
-
 if TYPE_CHECKING:
     import xarray as xr
 
 _MOST_LINES = 8
-_LABELS = {
-    "variance": "variance",
-    "kurtosis": "excess kurtosis",
-    **{name: distance.long_label for name, distance in DISTANCES.items()},
-    "kde_kl": "kernel estimate of the KL",
-    "kde_floor": "floor of the kernel estimate",
-    "outputs": "density of the output, sampled",
-    "risk": "excess risk",
-    "mean_field_risk": "mean-field risk",
-    "refined_risk": "refined risk",
-    "block_variance": "variance of the last token",
-    "block_kurtosis": "excess kurtosis",
-    "block_cosine": "cosine between tokens",
-    "block_effective_rank": "effective rank",
-    "block_entropy": "attention entropy (nats)",
-    "block_uniformity": "entropy / that of uniform attention",
-    "quantiles": "quantile",
-    "density": "density",
-}
-_TO = {
-    "limit": "to the limit",
-    "fixed_head_dim": "to the limit with d kept",
-    "infinite_head_dim": "to the limit n = d = ∞",
-    "infinite_heads": "to the Gaussian of H = ∞",
-}
 _BINS = 60
 
 
-def label(name: str) -> str:
-    """What a measure is called in a picture."""
-    measure, _, target = name.partition("_to_")
-    compared = measure in (*DISTANCES, "kde_kl")
-    return _LABELS[measure] + (f" {_TO[target or 'limit']}" if target or compared else "")
+def label(data: xr.Dataset, name: str) -> str:
+    """What a variable is called in a picture."""
+    return str(data[name].attrs.get("long_name", name))
+
+
+def labels_of(data: xr.Dataset | xr.DataArray, dim: str) -> tuple[str, np.ndarray]:
+    """The coordinate that stands along a dimension, and its name: of zipped axes, the first one with distinct numbers."""
+    if dim in data.coords:
+        return dim, data[dim].values
+    along = {str(name): c.values for name, c in data.coords.items() if c.dims == (dim,)}
+    distinct = [name for name, v in along.items() if v.dtype.kind in "if" and len(np.unique(v)) == len(v)]
+    name = (distinct or list(along))[0]
+    return name, along[name]
 
 
 def figure(data: xr.Dataset, name: str, axes: tuple[str, ...]) -> Any:
-    """One measure of a dataset: against what it is measured at or the axis with most values, in a map if there are two axes of numbers."""
+    """One variable of a dataset, over the dimensions `axes` of its study.
+
+    It is drawn against its own dimension, or the axis with most values; in a map if two axes have numbers.
+    """
     from .._picture import Figure
 
-    if name == "outputs":
-        return _histograms(data, axes)
+    if data[name].dims[-1:] == ("draw",):
+        return _histograms(data, name, axes)
     value, error = mean_over_trials(data, name)
     own = [str(dim) for dim in value.dims if dim not in axes]
-    numeric = [axis for axis in axes if np.issubdtype(data[axis].dtype, np.number) and data.sizes[axis] > 1]
+    numeric = [a for a in axes if labels_of(data, a)[1].dtype.kind in "if" and data.sizes[a] > 1]
     figure = Figure(figsize=(4.2, 3.0), layout="constrained")
     panel = figure.add_subplot()
-    if not own and len(numeric) >= 2:
-        _map(figure, panel, value, numeric[:2], name)
+    if value.ndim == 0 or value.dtype.kind not in "if":
+        panel.text(0.5, 0.5, str(value.values), ha="center", va="center", wrap=True)
+        panel.set_title(label(data, name))
+    elif len(own) >= 2:
+        _map(figure, panel, value, own[-2:][::-1], label(data, name))
+    elif not own and len(numeric) >= 2:
+        _map(figure, panel, value, numeric[:2], label(data, name))
     else:
         along = own[0] if own else max(numeric or axes, key=lambda axis: data.sizes[axis])
-        _lines(panel, value, error, along, name)
+        _lines(panel, value, error, along, label(data, name))
     return figure
 
 
@@ -81,27 +70,30 @@ def mean_over_trials(data: xr.Dataset, name: str) -> tuple[xr.DataArray, xr.Data
     return mean, spread.where(value.max("trial") > value.min("trial"), stated)
 
 
-def _histograms(data: xr.Dataset, axes: tuple[str, ...]) -> Any:
-    """The outputs of all trials together, point by point."""
+def _histograms(data: xr.Dataset, name: str, axes: tuple[str, ...]) -> Any:
+    """Samples of all trials together, point by point."""
     from .._picture import Figure
 
     figure = Figure(figsize=(4.2, 3.0), layout="constrained")
     panel = figure.add_subplot()
-    outputs = data["outputs"]
+    outputs = data[name]
     reach = 4 * float(outputs.std())
     for place, look in _looks(outputs, list(axes)):
-        counts, edges = np.histogram(outputs.isel(place).values, _BINS, (-reach, reach), density=True)
+        drawn = outputs.isel(place).values
+        counts, edges = np.histogram(drawn[np.isfinite(drawn)], _BINS, (-reach, reach), density=True)
         panel.stairs(counts, edges, **look)
-    panel.set_xlabel("output")
-    panel.set_ylabel(label("outputs"))
-    panel.legend(fontsize=6)
+    panel.set_xlabel(name)
+    panel.set_ylabel(label(data, name))
+    if axes:
+        panel.legend(fontsize=6)
     return figure
 
 
 def _lines(panel: Any, value: xr.DataArray, error: xr.DataArray, along: str, name: str) -> None:
     """A line for each combination of the other axes; infinity is where the numbers end."""
     others = [str(dim) for dim in value.dims if dim != along]
-    x, ticks = _positions(value[along].values)
+    axis, labels = labels_of(value, along)
+    x, ticks = _positions(labels)
     for place, look in _looks(value, others):
         y, e = value.isel(place).values, error.isel(place).values
         if len(x) > 40:
@@ -112,9 +104,9 @@ def _lines(panel: Any, value: xr.DataArray, error: xr.DataArray, along: str, nam
     positive = value.values[np.isfinite(value.values) & (value.values != 0)]
     if positive.size and positive.min() > 0 and positive.max() > 30 * positive.min() and name != "density":
         panel.set_yscale("log")
-    _label_axis(panel.xaxis, panel.set_xscale, value[along].values, ticks)
-    panel.set_xlabel(along)
-    panel.set_ylabel(label(name))
+    _label_axis(panel.xaxis, panel.set_xscale, labels, ticks)
+    panel.set_xlabel(axis)
+    panel.set_ylabel(name)
     if others:
         panel.legend(fontsize=6)
 
@@ -128,7 +120,7 @@ def _looks(value: xr.DataArray, dims: list[str]) -> Iterator[tuple[dict[str, int
     colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(len(shown), 1)))
     for colour, index in zip(colours, shown, strict=True):
         place = dict(zip(dims, index, strict=True))
-        text = ", ".join(f"{dim} = {value[dim].values[i]}" for dim, i in place.items())
+        text = ", ".join(_named(value, dim, i) for dim, i in place.items())
         yield place, {"color": colour, "label": text}
 
 
@@ -142,17 +134,24 @@ def _map(figure: Any, panel: Any, value: xr.DataArray, axes: list[str], name: st
     logarithmic = numbers.size and numbers.min() > 0 and numbers.max() > 30 * numbers.min()
     shown = np.where(grid.values > 0, grid.values, np.nan) if logarithmic else grid.values
     mesh = panel.pcolormesh(shown, cmap="viridis", norm=LogNorm() if logarithmic else None)
-    figure.colorbar(mesh, ax=panel, label=label(name))
+    figure.colorbar(mesh, ax=panel, label=name)
     for axis, set_ticks, set_label in (
         (axes[0], panel.set_xticks, panel.set_xlabel),
         (axes[1], panel.set_yticks, panel.set_ylabel),
     ):
-        labels = [_short(v) for v in value[axis].values]
+        found, values = labels_of(value, axis)
+        labels = [_short(v) for v in values]
         step = max(-(-len(labels) // 8), 1)
         set_ticks(np.arange(len(labels))[::step] + 0.5, labels[::step])
-        set_label(axis)
+        set_label(found)
     if rest:
-        panel.set_title(", ".join(f"{dim} = {value[dim].values[0]}" for dim in rest), fontsize=7)
+        panel.set_title(", ".join(_named(value, dim, 0) for dim in rest), fontsize=7)
+
+
+def _named(value: xr.DataArray, dim: str, i: int) -> str:
+    """A place along a dimension in words, with every axis that is zipped there."""
+    along = [str(name) for name, c in value.coords.items() if c.dims == (dim,)]
+    return ", ".join(f"{name} = {value[name].values[i]}" for name in along)
 
 
 def _positions(values: np.ndarray) -> tuple[np.ndarray, bool]:

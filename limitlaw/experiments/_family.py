@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from .. import _checks
 from ..networks import blocks_of, from_plain, parameters_of, seconds_of_a_draw, working_memory
-from ._measure import Plain
+
+Plain = dict[str, Any]
 
 OVERLAPS = ("mu", "nu", "eta", "zeta", "rho")
 TARGETS = ("limit", "fixed_head_dim", "infinite_head_dim", "infinite_heads")
@@ -58,14 +59,16 @@ class NetworkFamily:
         arguments = [name for part in parts.values() for name in _arguments_of(part)]
         exact = [f"{where}.{name}" for where, part in parts.items() for name in _arguments_of(part)]
         depth = ["depth"] if self._repeats() else []
-        return list(dict.fromkeys(["width", *depth, *(name for name in arguments if name != "width"), *exact]))
+        return list(
+            dict.fromkeys(["width", "samples", *depth, *(name for name in arguments if name != "width"), *exact])
+        )
 
     def member(self, place: Mapping[str, Any]) -> Member:
         table = copy.deepcopy(self.table)
         family = NetworkFamily(table)
         width = place.get("width", table.pop("width", "inf"))
         for name, value in place.items():
-            if name != "width":
+            if name not in ("width", "samples"):
                 family._set(name, value)
         network = from_plain(table)
         width = network.check_width(inf if width == "inf" else width)
@@ -174,13 +177,15 @@ class ProblemFamily:
     overlaps: Plain
 
     def names(self) -> list[str]:
-        return [*_PROBLEM, *OVERLAPS]
+        return [*_PROBLEM, *OVERLAPS, "samples"]
 
     def member(self, place: Mapping[str, Any]) -> Member:
         from ..slr import Problem
 
         problem, overlaps = dict(self.table), {"mu": 0.0, "nu": 0.0, **self.overlaps}
         for name, value in place.items():
+            if name == "samples":
+                continue
             (overlaps if name in OVERLAPS else problem)[name] = value
         values = {name: _checks.finite_number(name, overlaps.get(name, 0.0)) for name in OVERLAPS}
         Problem(**problem).overlaps(**values)

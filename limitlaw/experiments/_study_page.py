@@ -39,10 +39,10 @@ def write_study_page(sweep: Sweep) -> Path:
         f"{made.date}; {made.hardware}; {made.system}; {versions}; commit {made.commit}."
     )
     parts: list[Part] = [opening]
-    for name in study.measure:
+    for name in study.shown:
         picture = io.BytesIO()
-        figure(data, name, tuple(study.axes)).savefig(picture, format="png", dpi=200)
-        parts.append(Section(label(name), [Picture(picture.getvalue(), label(name))], name))
+        figure(data, name, study.dims).savefig(picture, format="png", dpi=200)
+        parts.append(Section(label(data, name), [Picture(picture.getvalue(), label(data, name))], name))
     parts.append(Section("Numbers", [_numbers(sweep, data)], "numbers"))
     listing = f"```json\n{json.dumps(study.as_plain(), indent=1)}\n```"
     parts.append(Section("The study", [listing], "study", folded=True))
@@ -54,15 +54,15 @@ def write_study_page(sweep: Sweep) -> Path:
 
 def _numbers(sweep: Sweep, data: Any) -> Table:
     """What is one number at a point, with its standard error, point by point; the first of very many."""
-    axes = tuple(sweep.study.axes)
+    axes, study = tuple(sweep.study.axes), sweep.study
     single = {
-        name: mean_over_trials(data, name) for name in sweep.study.measure if set(data[name].dims) <= {*axes, "trial"}
+        name: mean_over_trials(data, name) for name in study.shown if set(data[name].dims) <= {*study.dims, "trial"}
     }
     rows = []
     for point in sweep.study.points[:_MOST_ROWS]:
         row: list[Any] = [point.place[axis] for axis in axes]
         for value, error in single.values():
             found, stderr = float(value.values[point.index]), float(error.values[point.index])
-            row.append(Estimate(found, stderr))
+            row.append(Estimate(found, stderr) if stderr > 0 else found)
         rows.append(tuple(row))
-    return Table((*axes, *(label(name) for name in single)), tuple(rows))
+    return Table((*axes, *(label(data, name) for name in single)), tuple(rows))

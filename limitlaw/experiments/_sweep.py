@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -14,16 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import _checks
 from .._checks import ArgumentError
 from .._format import format_bytes
+from ._dataset import dataset_of, empty_dataset, encoding_of, fill, write_csv
 from ._engine import TaskError, complete
+from ._plan import Measurement
 from ._progress import Progress
 from ._store import Store, StoreError, remove_parts, replacing
-from ._study import OF_SAMPLES, Measurement, Study
-from ._task import Result, Task, code_version, with_needs
+from ._study import Study
+from ._task import Result, Task, with_needs
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -114,9 +113,10 @@ class Sweep:
         left = len(self.tasks) - len(kept)
         seconds = sum(task.cost for task in self.tasks) - sum(task.cost for task in kept)
         largest = max((point.member.memory for point in self.study.points), default=0)
-        numbers = sum(int(np.prod(shape)) for shape in self._shapes.values()) * 8
+        most_samples = max(self.study.axes.get("samples", (self.study.samples,)))
+        numbers = empty_dataset(self.study).nbytes
         disk = left * (2 * _FILE + _RECORD) + 2 * numbers
-        return Estimates(len(self.tasks), left, seconds, largest + 80 * self.study.samples, disk)
+        return Estimates(len(self.tasks), left, seconds, largest + 80 * most_samples, disk)
 
     def check_room(self) -> Estimates:
         """Refuse, before any work, what this machine has no memory or disk for."""
@@ -171,67 +171,20 @@ class Sweep:
             self._write(_FAILED, {})
 
     def dataset(self) -> xr.Dataset:
-        """The results, labelled by axes, trial and what they are measured at; NaN where one is missing."""
-        import xarray as xr
-
-        arrays = {name: np.full(shape, np.nan) for name, shape in self._shapes.items()}
-        for measurement in self.study.measurements:
-            if self.store.path(measurement.task.key).exists():
-                _place(arrays, measurement, self.store.load(measurement.task))
-        dims = self.dimensions
-        return xr.Dataset(
-            {name: (dims[name], array) for name, array in arrays.items()},
-            coords=self.coordinates,
-            attrs={"study": json.dumps(self.study.as_plain()), "code": code_version()},
-        )
+        """The results so far, labelled by axes, trial and what they are measured at; NaN where one is missing."""
+        return dataset_of(self.study, self.store)
 
     def plot(self, measure: str | None = None) -> Any:
-        """A matplotlib figure of a measure (the first unless given): lines along an axis, or a map over two."""
+        """A matplotlib figure of a variable (the first unless given): lines along an axis, or a map over two."""
         from ._draw import figure
 
-        name = _checks.one_of("measure", self.study.measure[0] if measure is None else measure, self.study.measure)
-        return figure(self.dataset(), name, tuple(self.study.axes))
+        shown = self.study.shown
+        name = _checks.one_of("measure", shown[0] if measure is None else measure, shown)
+        return figure(self.dataset(), name, self.study.dims)
 
     def _repr_html_(self) -> str:
         status = self.status()
         return f"<p>{status.done} of {status.total} tasks done</p>{self.study._repr_html_()}"
-
-    @cached_property
-    def coordinates(self) -> dict[str, Any]:
-        """Labels of the axes and of what is measured."""
-        study = self.study
-        out: dict[str, Any] = {name: _labels(tuple(values)) for name, values in study.axes.items()}
-        if not study.of_problems:
-            out["trial"] = np.arange(1, study.trials + 1)
-        if "quantiles" in study.measure:
-            out["level"] = np.array(study.levels, float)
-        if "density" in study.measure:
-            out["x"] = np.linspace(-study.reach, study.reach, study.points_of_density)
-        if "outputs" in study.measure:
-            out["draw"] = np.arange(1, study.samples + 1)
-        if any(name.startswith("block_") for name in study.measure):
-            out["block"] = np.arange(1 + max(point.member.blocks for point in study.points))
-        return out
-
-    @cached_property
-    def dimensions(self) -> dict[str, tuple[str, ...]]:
-        """The dimensions of every variable."""
-        study = self.study
-        shared = (*study.axes, *(() if study.of_problems else ("trial",)))
-        out = {}
-        for name in study.measure:
-            own = {"quantiles": ("level",), "density": ("x",), "outputs": ("draw",)}.get(
-                name, ("block",) if name.startswith("block_") else ()
-            )
-            exact = study.of_problems or name in OF_SAMPLES
-            for each in (name,) if exact else (name, f"{name}_stderr"):
-                out[each] = (*shared, *own)
-        return out
-
-    @cached_property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        sizes = {name: len(labels) for name, labels in self.coordinates.items()}
-        return {name: tuple(sizes[dim] for dim in dims) for name, dims in self.dimensions.items()}
 
     def status(self) -> Status:
         """How far it is."""
@@ -246,26 +199,12 @@ class Sweep:
         return Status(done, len(self.tasks), failed, running, None if pace is None else left * pace)
 
     def write_csv(self, path: Path) -> int:
-        """One row for each point, trial and place that something is measured at, each kind of measurement after the other; says how many rows."""
-        data = self.dataset()
-        shared = [*self.study.axes, *([] if self.study.of_problems else ["trial"])]
-        rows = 0
-        with replacing(path) as part, open(part, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow([*shared, "measure", "at", "value", "stderr"])
-            for name in self.study.measure:
-                own = [dim for dim in data[name].dims if dim not in shared]
-                error = data.get(f"{name}_stderr")
-                for index in np.ndindex(*data[name].shape):
-                    value = float(data[name].values[index])
-                    if np.isnan(value):
-                        continue
-                    labels = [data[dim].values[i] for dim, i in zip(data[name].dims, index, strict=True)]
-                    at = labels[-1] if own else ""
-                    stderr = "" if error is None else repr(float(error.values[index]))
-                    writer.writerow([*labels[: len(shared)], name, at, repr(value), stderr])
-                    rows += 1
-        return rows
+        """Write one row for each number, one kind of measurement after the other.
+
+        Returns:
+            The number of rows.
+        """
+        return write_csv(self.study, self.dataset(), path)
 
     def _claim(self) -> None:
         """Make the folder this study's; refused if it is another's."""
@@ -299,20 +238,22 @@ class Sweep:
 
 
 class _Results:
-    """`results.zarr`, written whole from the store at the start, and then by region: slabs of the first axis in which something is new."""
+    """`results.zarr`, written whole from the store at the start, and then by region: slabs of the first dimension in which something is new."""
 
     def __init__(self, sweep: Sweep) -> None:
         self._sweep, self._path = sweep, sweep.path / _RESULTS
-        self._of = {}
+        self._of: dict[str, list[Measurement]] = {}
         for measurement in sweep.study.measurements:
             self._of.setdefault(measurement.task.key, []).append(measurement)
         self._data = sweep.dataset()
-        self._first = next(iter(sweep.study.axes))
+        self._first = next(iter(sweep.study.dims), None)
         self._known = {key for key in self._of if sweep.store.path(key).exists()}
         self._new: set[int] = set()
         self._last = time.monotonic()
-        chunks = {name: (1, *var.shape[1:]) for name, var in self._data.data_vars.items()}
-        encoding: Any = {name: {"chunks": chunk} for name, chunk in chunks.items()}
+        self._write_all()
+
+    def _write_all(self) -> None:
+        encoding = encoding_of(self._data, None if self._first is None else (1,))
         with replacing(self._path) as part:
             self._data.to_zarr(part, mode="w", zarr_format=2, encoding=encoding, consolidated=True)
 
@@ -323,37 +264,22 @@ class _Results:
         result: Result | None = None
         for measurement in self._of.get(task.key, []):
             result = self._sweep.store.load(task) if result is None else result
-            _place({str(name): var.values for name, var in self._data.data_vars.items()}, measurement, result)
-            self._new.add(measurement.index[0])
+            fill(self._data, measurement, result)
+            self._new.add(measurement.index[0] if self._first is not None else 0)
         if time.monotonic() - self._last > _EVERY:
             self.write()
 
     def write(self) -> None:
         """Write what is new."""
         self._last = time.monotonic()
-        for i in sorted(self._new):
-            region = {self._first: slice(i, i + 1)}
-            slab = self._data.isel(region)
-            slab.drop_vars(list(slab.coords)).to_zarr(self._path, mode="r+", region=region, zarr_format=2)
+        if self._new and self._first is None:
+            self._write_all()
+        elif self._first is not None:
+            for i in sorted(self._new):
+                region = {self._first: slice(i, i + 1)}
+                slab = self._data.isel(region)
+                slab.drop_vars(list(slab.coords)).to_zarr(self._path, mode="r+", region=region, zarr_format=2)
         self._new.clear()
-
-
-def _place(arrays: dict[str, np.ndarray], measurement: Measurement, result: Result) -> None:
-    """Put results where they belong; a trajectory of fewer blocks than others leaves the rest as it is."""
-    for name in measurement.measure:
-        for each in (name, f"{name}_stderr"):
-            if each in arrays and each in result:
-                values = np.asarray(result[each])
-                arrays[each][(*measurement.index, *(slice(size) for size in values.shape))] = values
-
-
-def _labels(values: tuple[Any, ...]) -> np.ndarray:
-    """Numbers as numbers, infinity included; anything else as words."""
-    numbers = [np.inf if value == "inf" else value for value in values]
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
-        whole = all(isinstance(value, int) for value in numbers)
-        return np.array(numbers, np.int64 if whole else np.float64)
-    return np.array([str(value) for value in values])
 
 
 @contextmanager

@@ -18,9 +18,9 @@ Result = dict[str, np.ndarray]
 """What a task computes: named arrays."""
 
 _PACKAGE = Path(__file__).parent.parent
-NUMERICAL = ("_checks.py", "numerics", "laws", "netsor", "networks", "distances")
+NUMERICAL = ("_checks.py", "numerics", "laws", "netsor", "networks", "distances", "experiments/measures")
 """The files and packages that tasks depend on unless told otherwise."""
-REGRESSION = ("_checks.py", "numerics", "slr")
+REGRESSION = ("_checks.py", "numerics", "slr", "experiments/measures")
 """The files and packages that tasks about single-location regression depend on."""
 
 _LIBRARIES = ("jax", "jaxlib", "numpy", "scipy")

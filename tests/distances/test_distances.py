@@ -14,8 +14,7 @@ from scipy.special import gammaln, hyperu
 
 import limitlaw as ll
 from limitlaw.distances import DISTANCES
-from limitlaw.experiments import Study
-from limitlaw.experiments._draw import label
+from limitlaw.experiments import MEASURES, Study
 from limitlaw.laws import Empirical, Gaussian, GaussianMixture, ScaleMixture
 from limitlaw.laws.quadrature import panels
 
@@ -32,7 +31,7 @@ def test_every_distance_is_declared_once_and_read_everywhere():
     for name, metric in METRICS.items():
         assert f"`{name}`" in guide.read_text(), name
         assert f'"{name}"' in inspect.getdoc(Study), name
-        assert label(name) == f"{metric.long_label} to the limit"
+        assert MEASURES[name].variables()[name].label == f"{metric.long_label} to the limit"
     labels = set(ll.compare(halves(), Gaussian()).distances)
     reverse = {f"reverse {metric.label}" for metric in METRICS.values() if not metric.symmetric}
     assert labels == {metric.label for metric in METRICS.values()} | reverse

@@ -14,9 +14,28 @@ from scipy.special import ndtr
 import limitlaw as ll
 from limitlaw import slr
 from limitlaw.distances import DISTANCES
-from limitlaw.experiments import Store, StoreError, Study, Sweep, TaskError, complete, read
-from limitlaw.experiments._draw import mean_over_trials
-from limitlaw.experiments._study import _OF_DEPTH, _OF_THE_OUTPUT, OF_SAMPLES
+from limitlaw.experiments import (
+    MEASURES,
+    Baselines,
+    Basins,
+    Density,
+    Descent,
+    Landscape,
+    Phases,
+    ReadoutKurtosis,
+    ScoreLaw,
+    Simulation,
+    StationaryPoints,
+    Store,
+    StoreError,
+    Study,
+    Sweep,
+    TaskError,
+    complete,
+    named,
+    read,
+)
+from limitlaw.experiments._draw import figure, mean_over_trials
 from limitlaw.figures import FIGURES, Settings, _experiments
 from limitlaw.networks import as_plain
 
@@ -31,7 +50,7 @@ TABLE = {
     "axes": {"width": [8, 16]},
 }
 
-ALL_MEASURES = (*_OF_THE_OUTPUT, *OF_SAMPLES, *_OF_DEPTH)
+ALL_MEASURES = tuple(name for name, measure in MEASURES.items() if measure.of == "network")
 
 
 def small(**changes):
@@ -191,11 +210,27 @@ def test_a_point_that_fails_is_reported_and_stops_no_other(tmp_path):
         ({"measur": []}, "'measur' is not a key of a study. Did you mean 'measure'?"),
         ({"network": None}, "neither [network] nor [problem]"),
         ({"problem": {"dim": 5}}, "both [network] and [problem]"),
-        ({"measure": ["kurtosi"]}, "'kurtosi' is not a key of measure. Did you mean 'kurtosis'?"),
-        ({"measure": ["risk"]}, "'risk' is not a key of measure"),
+        ({"measure": ["kurtosi"]}, "measure='kurtosi' is not known. Did you mean 'kurtosis'?"),
+        ({"measure": ["risk"]}, "measure='risk' is not known"),
+        ({"measure": [["kl"]]}, "measure lists ['kl']. Every entry must be a name"),
+        ({"measure": [{"kind": "Descend"}]}, "kind='Descend' is not known. Did you mean 'Descent'?"),
+        ({"measure": [{"kind": "Descent"}]}, "measure='descent' is of a problem, but the study is about a network"),
+        ({"measure": [{"kind": "Density", "raech": 1}]}, "'raech' is not a key of Density. Did you mean 'reach'?"),
+        ({"measure": [{"kind": "ReadoutKurtosis", "coefficients": [1, 1, 1, 1]}]}, "there are 3 tokens"),
+        ({"measure": ["density", {"kind": "Density", "reach": 2.0}]}, "two that are called 'density'"),
+        ({"zipped": "width"}, "zipped='width' must be a list such as"),
+        ({"zipped": [["width"]]}, "Every group must list two axes or more"),
+        ({"zipped": [["width", "heads"]]}, "zipped lists 'heads', which is not an axis"),
+        (
+            {"axes": {"width": [8, 16], "heads": [1]}, "zipped": [["width", "heads"]]},
+            "must have equally many values, but width has 2, heads has 1",
+        ),
+        (
+            {"axes": {"width": [8, 8], "heads": [1, 1]}, "zipped": [["width", "heads"]]},
+            "axes.width and axes.heads lists 8 with 1 twice",
+        ),
         ({"measure": "moments"}, "measure='moments' must be a list"),
         ({"axes": {"widht": [1]}}, "'widht' is not a key of axes. Did you mean 'width'?"),
-        ({"axes": {}}, "axes is empty"),
         ({"axes": {"width": []}}, "axes.width=[] must be a list of values"),
         ({"axes": {"width": [8, 8]}}, "axes.width lists 8 twice. List each value once."),
         ({"axes": {"width": [0]}}, "width = 0: width=0: must be a positive integer or inf"),
@@ -251,6 +286,7 @@ _ANYTHING = st.recursive(
 )
 _KEYS = [
     "measure",
+    "zipped",
     "network",
     "axes",
     "samples",
@@ -331,7 +367,7 @@ def check_runs_or_is_refused(table):
             assert sweep is not None
             assert sweep.status().done == sweep.status().total
             data = sweep.dataset()
-            assert not any(data[name].isnull().all() for name in sweep.study.measure)
+            assert not any(data[name].isnull().all() for name in sweep.study.shown)
 
 
 @hypothesis.settings(max_examples=3)
@@ -378,8 +414,7 @@ def test_distances_to_every_limit(tmp_path):
 
 def test_distances_are_those_of_the_one_list(tmp_path):
     study = small(axes={"width": [8]}, measure=["distances"], samples=2**12)
-    assert "energy" in study.measure
-    assert study.measure == tuple(DISTANCES)
+    assert [measure.name for measure in study.measures] == list(DISTANCES)
     sweep = Sweep(study, tmp_path / "out")
     sweep.run()
     data = sweep.dataset().isel(trial=0, width=0)
@@ -476,3 +511,170 @@ def test_a_study_draws_what_its_sweep_has(tmp_path):
     np.testing.assert_allclose(line.get_ydata(), data["kurtosis"].mean("trial"))
     with pytest.raises(ValueError, match="measure='entropy'"):
         study.plot("entropy")
+
+
+def test_zipped_axes_are_one_dimension(tmp_path):
+    """The results are those of the points of the product that the group keeps."""
+    axes = {"width": [8, 16], "heads": [1, 2], "out_std": [1.0, 2.0]}
+    product = small(axes=axes, measure=["variance"]).dataset()
+    study = small(axes=axes, measure=["variance"], zipped=[["width", "heads"]])
+    again = Study.from_plain(json.loads(json.dumps(study.as_plain())))
+    assert study.dims == again.dims == ("width_heads", "out_std")
+    assert [m.task.key for m in again.measurements] == [m.task.key for m in study.measurements]
+    sweep = Sweep(study, tmp_path / "out")
+    sweep.run()
+    data = xr.open_zarr(tmp_path / "out" / "results.zarr").load()
+    assert data.variance.dims == ("width_heads", "out_std", "trial")
+    assert data.width.dims == data.heads.dims == ("width_heads",)
+    for i, (width, heads) in enumerate(zip(axes["width"], axes["heads"], strict=True)):
+        assert (
+            data.variance.isel(width_heads=i).values.tolist()
+            == product.variance.sel(width=width, heads=heads).values.tolist()
+        )
+    assert sweep.write_csv(tmp_path / "out.csv") == 4
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "width,heads,out_std,trial,measure,at,value,stderr"
+    drawn = figure(data, "variance", study.dims)
+    assert {axis.get_xlabel() for axis in drawn.axes} >= {"width"}
+
+
+def test_samples_may_vary():
+    """Along an axis of their own, or with the width; a limit is drawn once, for the largest number."""
+    stack = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention(), ll.Attention())
+    axes = {"width": [8, 16], "samples": [256, 512]}
+    study = small(of=stack, axes=axes, measure=["outputs", "kl"], zipped=[["width", "samples"]])
+    data = study.dataset()
+    assert data.outputs.notnull().sum("draw").values.ravel().tolist() == [256, 512]
+    laws = [m.task for m in study.measurements if m.measure == ("kl",)]
+    assert [task.settings["samples"] for task in laws] == [256, 512]
+    assert {need.settings["samples"] for task in laws for need in task.needs} == {4 * 512}
+
+
+def test_every_measure_can_be_taken(tmp_path):
+    """The one list: what it computes has the variables, dimensions and labels that it declares."""
+    common = {"axes": {}, "samples": 64, "trials": 2}
+    problem = {"dim": 20, "tokens": 5}
+    deep = ll.Network(ll.GramInputs(np.eye(2)), ll.Repeat(2, ll.Residual(ll.Attention())))
+    quick = {"descent": {"steps": 40}, "simulation": {"steps": 40}, "basins": {"steps": 40, "mu": [0.1], "nu": [0.5]}}
+    for name, measure in MEASURES.items():
+        if name.endswith("head_dim") or (name.startswith("kde") and "_to_" in name):
+            continue  # as the ones without a target
+        plain = {"kind": type(measure).__name__, **quick[name]} if name in quick else name
+        study = Study(
+            deep if measure.of == "network" else problem,
+            measure=[plain],
+            overlaps={"mu": 0.2, "nu": 0.1} if measure.of == "problem" else {},
+            **common,
+        )
+        data = study.dataset(tmp_path / name)
+        assert set(data.data_vars) == set(study.variables), name
+        assert study.shown, name
+        assert ("trial" in data.sizes) == measure.needs_trials, name
+        for variable in study.shown:
+            if data[variable].dtype.kind == "f":
+                assert np.isfinite(data[variable].values).any(), (name, variable)
+            assert figure(data, variable, study.dims).axes
+        assert xr.open_zarr(tmp_path / name / "results.zarr").load().identical(data), name
+
+
+def test_measures_with_options(tmp_path):
+    """What they compute is what the library's own functions say; a table means the same as the object."""
+    p = slr.Problem(dim=30, tokens=6)
+    start = [[0.3, 0.1, 0, 0, 0], [0.1, 0.2, 0, 0, 0]]
+    grid = {"mu": [0.0, 0.4], "nu": [0.1, 0.5, 0.9]}
+    measures = [
+        Descent(steps=50, start=start, every=20),
+        Descent(steps=50, start=start, every=20, method="mean-field", alpha=0.0, name="limit"),
+        Simulation(steps=50, start=start, every=50, name="data"),
+    ]
+    with pytest.raises(ValueError, match="other labels along 'step'"):
+        Study(p, {}, measures)
+    measures[2] = Simulation(steps=50, start=start, every=25, name="data")
+    study = Study(p, {"gamma": [0.5, 0.7]}, measures[:2])
+    again = Study.from_plain(json.loads(json.dumps(study.as_plain())))
+    assert again.measures == study.measures
+    assert [m.task.key for m in again.measurements] == [m.task.key for m in study.measurements]
+    data = study.dataset()
+    for gamma in (0.5, 0.7):
+        for name, how in (("descent", {}), ("limit", {"method": "mean-field", "alpha": 0.0})):
+            run = slr.descent(p.changed(gamma=gamma), 50, 0.01, start, every=20, progress=False, **how)
+            assert np.array_equal(data[f"{name}_risk"].sel(gamma=gamma), run.risk)
+            assert np.array_equal(data[f"{name}_overlap"].sel(gamma=gamma), run.overlaps)
+            assert np.array_equal(data.step, run.at)
+    sizes = Study(p, {"samples": [50, 100]}, [measures[2]], trials=2)
+    data = sizes.dataset()
+    assert data.data_risk.dims == ("samples", "trial", "start", "step")
+    seeds = [m.task.settings["seed"] for m in sizes.measurements]
+    run = slr.simulate(p, 100, 50, 0.01, seeds[-1], start=start, every=25, progress=False)
+    assert np.array_equal(data.data_risk[1, 1], run.risk)
+    assert not np.array_equal(data.data_risk[0, 0], data.data_risk[0, 1])
+    maps = Study(
+        p,
+        {},
+        [
+            Landscape(**grid),
+            StationaryPoints(),
+            Basins(**grid, steps=100),
+            Phases(x_values=[0.1, 0.3], y_values=[0.3, 0.5]),
+            Baselines(),
+        ],
+    ).dataset()
+    assert np.array_equal(maps.landscape_risk, p.risk(*np.meshgrid(grid["mu"], grid["nu"])))
+    found = slr.stationary_points(p)
+    assert maps.stationary_kind.values[: len(found)].tolist() == [point.kind for point in found]
+    assert np.array_equal(maps.basins_final_risk, slr.basins(p, **grid, steps=100).final_risk)
+    assert np.array_equal(maps.phases_risk, slr.phase_diagram(p, x_values=[0.1, 0.3], y_values=[0.3, 0.5]).risk)
+    assert maps.baselines.sel(predictor="softmax") == slr.baselines(p)["softmax"]
+
+
+def test_measures_of_networks_with_options():
+    of = ll.Network(
+        ll.GramInputs(0.3 ** np.abs(np.subtract.outer(range(3), range(3)))), ll.Repeat(2, ll.Residual(ll.Attention()))
+    )
+    study = Study(
+        of,
+        {"width": [8]},
+        [ReadoutKurtosis((1, -1)), "block_gap", "block_kurtosis", Density(2.0, 5), ScoreLaw(1, 2)],
+        samples=500,
+    )
+    data = study.dataset().squeeze()
+    seeds = {m.task.settings["seed"] for m in study.measurements}
+    t = of.trajectory(500, width=8, seed=seeds.pop())
+    K = t.gram.astype(float)
+    v = K[:, :, 0, 0] + K[:, :, 1, 1] - 2 * K[:, :, 0, 1]
+    assert np.allclose(data.readout_kurtosis[1:], ll.networks.excess_kurtosis(v)[0][1:], rtol=1e-9)
+    assert np.allclose(data.block_gap, 1 - t.summary()["cosine"][0], atol=1e-6)
+    assert data.x.values.tolist() == [-2, -1, 0, 1, 2]
+    law = of.score_law(1, 2, width=8, samples=500, seed=next(iter(m.task.settings["seed"] for m in study.measurements)))
+    assert data.score_variance == float(law.variance())
+    assert np.array_equal(data.score_density, law.pdf(data.score_x.values))
+    assert named("a", law.variance())["a_dof"] == law.variance().dof
+
+
+def test_what_results_depend_on_is_declared():
+    """Every module of the library that computes a result is within the packages of its task (B3)."""
+    import ast
+    from pathlib import Path
+
+    from limitlaw.experiments import NUMERICAL, REGRESSION
+
+    package = Path(ll.__file__).parent
+    for declared in (NUMERICAL, REGRESSION):
+        assert "numerics" in declared
+    inside = {"_format.py", "_progress.py", "_picture.py", "_html.py", "_load.py", "__init__.py"}  # what people see
+    for declared, start in (
+        (REGRESSION, "slr"),
+        (NUMERICAL, "laws"),
+        (NUMERICAL, "networks"),
+        (NUMERICAL, "distances"),
+    ):
+        for path in (package / start).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    base = path.parents[node.level - 1]
+                    for target in (
+                        [base / node.module.replace(".", "/")] if node.module else [base / a.name for a in node.names]
+                    ):
+                        found = target if target.is_dir() else target.with_suffix(".py")
+                        if found.exists() and found.is_relative_to(package):
+                            part = found.relative_to(package).parts[0] if found != package else "__init__.py"
+                            assert part in declared or part in inside, (path, part)

@@ -1,0 +1,98 @@
+"""The dataset of a study: its results with labels, in memory, as zarr and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._store import Store, replacing
+from ._task import Result, code_version
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from ._plan import Measurement
+    from ._study import Study
+
+_LARGE = 2**16  # entries from which compression of random numbers costs time and gains nothing
+
+
+def empty_dataset(study: Study) -> xr.Dataset:
+    """The dataset of a study without results: NaN everywhere."""
+    import xarray as xr
+
+    sizes = {**study.sizes, **{str(dim): len(labels) for dim, labels in study.coordinates.values()}}
+    variables = {
+        name: (
+            variable.dims,
+            np.full([sizes[dim] for dim in variable.dims], variable.missing, variable.dtype),
+            {"long_name": variable.label} if variable.label else {},
+        )
+        for name, variable in study.variables.items()
+    }
+    attributes = {"study": json.dumps(study.as_plain()), "code": code_version()}
+    return xr.Dataset(variables, coords=study.coordinates, attrs=attributes)
+
+
+def fill(data: xr.Dataset, measurement: Measurement, result: Result) -> None:
+    """Put a result where it belongs; one that is shorter than its dimensions leaves the rest as it is."""
+    for name, values in result.items():
+        if name in data.data_vars:
+            place = (*measurement.index, *(slice(size) for size in np.shape(values)))
+            data[name].values[place] = values
+
+
+def dataset_of(study: Study, store: Store) -> xr.Dataset:
+    """What a store has of the results of a study."""
+    data = empty_dataset(study)
+    for measurement in study.measurements:
+        if store.path(measurement.task.key).exists():
+            fill(data, measurement, store.load(measurement.task))
+    return data
+
+
+def encoding_of(data: xr.Dataset, chunks: tuple[int, ...] | None = None) -> dict[Any, Any]:
+    """How zarr keeps the variables: chunks of one entry along the first dimension if asked for."""
+    out: dict[Any, dict[str, Any]] = {}
+    for name, variable in data.data_vars.items():
+        out[name] = {"compressors": None} if variable.size > _LARGE and variable.dtype.kind == "f" else {}
+        if chunks is not None and variable.ndim:
+            out[name]["chunks"] = (*chunks, *variable.shape[len(chunks) :])
+    return out
+
+
+def write_csv(study: Study, data: xr.Dataset, path: Path) -> int:
+    """Write one row for each number: its place, what it is, where it is measured, and its standard error.
+
+    Returns:
+        The number of rows.
+    """
+    rows = 0
+    with replacing(path) as part, open(part, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*study.axes, *(["trial"] if study.has_trials else []), "measure", "at", "value", "stderr"])
+        for name in study.shown:
+            error = data.get(f"{name}_stderr")
+            for index in np.ndindex(*data[name].shape):
+                value = data[name].values[index]
+                if value != value or value == "":
+                    continue
+                at = dict(zip(map(str, data[name].dims), index, strict=True))
+                shared = [_label(data, axis, at) for axis in study.axes]
+                shared += [_label(data, "trial", at)] if study.has_trials else []
+                own = [dim for dim in at if dim not in (*study.dims, "trial")]
+                where = " ".join(str(_label(data, dim, at)) for dim in own)
+                stderr = "" if error is None else repr(float(error.values[index]))
+                writer.writerow([*shared, name, where, repr(float(value)), stderr])
+                rows += 1
+    return rows
+
+
+def _label(data: xr.Dataset, name: str, at: dict[str, int]) -> Any:
+    """The label of a coordinate at a place, empty if it does not vary there."""
+    (dim,) = data[name].dims
+    return data[name].values[at[str(dim)]] if dim in at else ""
