@@ -1,5 +1,6 @@
 from ._cluster import Cluster as Cluster
 from ._dask import ClusterError as ClusterError
+from ._dataset import dataset_of as dataset_of, empty_dataset as empty_dataset, fill as fill
 from ._engine import (
     TaskError as TaskError,
     collect_rarely as collect_rarely,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._format import Column, Table
-from ..experiments import Study, Task
+from ..experiments import Study
 from ..numerics import Estimate
-from ._experiments import Design, Experiment, estimated, measured, tasks_of
-from ._figure import Load, estimate
+from ._attention import MakeDesign, estimate, estimates_of, values_of
 from ._settings import Settings
 from ._style import COLOURS, LIMIT, outside_legend
 
@@ -31,59 +31,36 @@ class Densities:
     `chosen` are the points that are shown, all unless given.
     """
 
-    design: Design
+    design: MakeDesign
     chosen: tuple[int, ...] | None = None
 
-    def _indices(self, experiment: Experiment) -> tuple[int, ...]:
-        return tuple(range(len(experiment.points))) if self.chosen is None else self.chosen
+    def studies(self, settings: Settings) -> dict[str, Study]:
+        """Outputs, laws at finite width, and laws at infinite width."""
+        design = self.design(settings)
+        return {
+            "outputs": design.outputs(settings, "outputs"),
+            "network": design.laws(settings),
+            **design.limits(settings),
+        }
 
-    def _laws(self, experiment: Experiment) -> dict[str, list[Study]]:
-        """The laws that are drawn, point by point."""
-        return {"network": experiment.laws, **experiment.limits}
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        experiment = self.design(settings)
-        laws = self._laws(experiment).values()
-        out = []
-        for i in self._indices(experiment):
-            outputs = [m.task for m in experiment.samplings[i].measurements if "outputs" in m.measure]
-            out += [*outputs, *tasks_of(*(studies[i] for studies in laws))]
-        return out
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        experiment = self.design(settings)
-        indices = self._indices(experiment)
-        points = [experiment.points[i] for i in indices]
-        data = xr.Dataset(
-            coords={
-                **experiment.coordinates(points),
-                "y": ("y", experiment.grid, {"long_name": "output of token 1, coordinate 1"}),
-            },
-            attrs={
-                "samples": experiment.samples,
-                "activation": str(points[0].activation),
-                "axis": experiment.axis,
-                "gaussian": experiment.gaussian,
-            },
-        )
-        outputs = [measured(experiment.samplings[i], load, "outputs") for i in indices]
-        data["output"] = ("point", "trial", "sample"), np.stack(outputs)
-        for name, studies in self._laws(experiment).items():
-            shown = [studies[i] for i in indices]
-            densities = np.stack([measured(study, load, "density")[0] for study in shown])
-            data[f"{name}_density"] = ("point", "y"), densities
+    def gather(self, found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+        """One dataset along the points."""
+        data, outputs = self.design(settings).dataset(), found["outputs"]
+        points = data.sizes["point"]
+        data = data.assign_coords(trial=outputs["trial"].values, y=found["network"]["x"].values)
+        data["y"].attrs["long_name"] = "output of token 1, coordinate 1"
+        data["output"] = ("point", "trial", "sample"), outputs["outputs"].values
+        data["network_density_stderr"] = ("point", "y"), values_of(found["network"], "density_stderr", points)
+        for name in found:
+            if name == "outputs":
+                continue
+            data[f"{name}_density"] = ("point", "y"), values_of(found[name], "density", points)
             for moment in ("variance", "kurtosis"):
-                moments = np.stack([estimated(study, load, moment) for study in shown])
-                data[f"{name}_{moment}"] = ("point", "statistic"), moments
-        errors = [measured(experiment.laws[i], load, "density_stderr")[0] for i in indices]
-        data["network_density_stderr"] = ("point", "y"), np.stack(errors)
-        data["gaussian_density"] = (
-            ("point", "y"),
-            _gaussian_density(data["y"].values, data["limit_variance"].values[:, 0]),
-        )
-        return data
+                data[f"{name}_{moment}"] = ("point", "statistic"), estimates_of(found[name], moment, points)
+        gaussian = _gaussian_density(data["y"].values, data["limit_variance"].values[:, 0])
+        data["gaussian_density"] = ("point", "y"), gaussian
+        data.attrs["samples"] = data.sizes["sample"]
+        return data if self.chosen is None else data.isel(point=list(self.chosen))
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

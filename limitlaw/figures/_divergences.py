@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,9 @@ import numpy as np
 from .. import _format
 from .._format import Column, Table
 from ..distances import Convergence, Fit
-from ..experiments import Study, Task, to_target
+from ..experiments import Study, to_target
 from ..numerics import Estimate
-from ._experiments import Design, Experiment, Point, estimated, measured, tasks_of
-from ._figure import Load, estimate
+from ._attention import MakeDesign, estimate, estimates_of
 from ._settings import Settings
 from ._style import COLOURS, FLOOR, LIMIT, outside_legend
 
@@ -39,55 +39,37 @@ class Divergences:
     whether true divergences from it follow `c x^-k (1 + a/x)`.
     """
 
-    design: Design
+    design: MakeDesign
     target: str = "limit"
     power_law: bool = True
 
-    def tasks(self, settings: Settings) -> list[Task]:
-        experiment = self.design(settings)
-        kernel = [
-            m.task
-            for point, study in zip(experiment.points, experiment.samplings, strict=True)
-            for m in study.measurements
-            if {self._name("kde_kl", point), self._name("kde_floor", point)} & set(m.measure)
-        ]
-        return [*kernel, *tasks_of(*experiment.laws, *self._limits(experiment))]
+    def studies(self, settings: Settings) -> dict[str, Study]:
+        """Kernel estimates, laws at finite width, and the limit if its own divergence from the Gaussian is shown."""
+        design = self.design(settings)
+        kernels = [to_target(name, design.targets[self.target]) for name in ("kde_kl", "kde_floor")]
+        limits = {"limit": design.limits(settings)["limit"]} if self.target == "gaussian" else {}
+        return {"kernels": design.outputs(settings, *kernels), "network": design.laws(settings), **limits}
 
-    def _name(self, measure: str, point: Point) -> str:
-        return to_target(measure, point.targets[self.target])
-
-    def _limits(self, experiment: Experiment) -> list[Study]:
-        """The limits whose own divergence from the Gaussian is shown."""
-        return experiment.limits["limit"] if self.target == "gaussian" else []
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        experiment = self.design(settings)
-        points = experiment.points
-        data = xr.Dataset(
-            coords=experiment.coordinates(points),
-            attrs={
-                "samples": experiment.samples,
-                "activation": str(points[0].activation),
-                "axis": experiment.axis,
-                "target": self.target,
-                "power_law": self.power_law,
-                "draws": [study.samples for study in experiment.laws],
-            },
-        )
+    def gather(self, found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+        """One dataset along the points."""
+        design = self.design(settings)
+        data, kernels = design.dataset(), found["kernels"]
+        points = data.sizes["point"]
+        data = data.assign_coords(trial=kernels["trial"].values)
         for name, measure, along in (("kde_kl", "kde_kl", "trial"), ("floor_kde_kl", "kde_floor", "pair")):
-            pairs = zip(experiment.samplings, points, strict=True)
-            rows = [measured(study, load, self._name(measure, point)) for study, point in pairs]
-            data[name] = ("point", along), np.stack(rows)
-        for name in experiment.compared:
-            pairs = zip(experiment.laws, points, strict=True)
-            rows = [estimated(study, load, to_target("kl", point.targets[name])) for study, point in pairs]
-            data[f"kl_{name}"] = ("point", "statistic"), np.stack(rows)
-        if self._limits(experiment):
-            rows = [estimated(study, load, "kl_to_infinite_heads") for study in self._limits(experiment)]
-            data["limit_kl_gaussian"] = ("point", "statistic"), np.stack(rows)
-        return data
+            data[name] = ("point", along), kernels[to_target(measure, design.targets[self.target])].values
+        for name, target in design.targets.items():
+            data[f"kl_{name}"] = ("point", "statistic"), estimates_of(found["network"], to_target("kl", target), points)
+        if "limit" in found:
+            to_gaussian = estimates_of(found["limit"], "kl_to_infinite_heads", points)
+            data["limit_kl_gaussian"] = ("point", "statistic"), to_gaussian
+        laws = design.laws(settings)
+        return data.assign_attrs(
+            samples=settings.samples or design.samples,
+            target=self.target,
+            power_law=self.power_law,
+            draws=[int(n) for n in laws.axes["samples"]],
+        )
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._format import Table
-from ..experiments import Result, Task
-from ..numerics import Estimate
+from ..experiments import Store, Study, Task, dataset_of
 from ._settings import Settings
 from ._style import WIDTH, style
 from ._templates import text_of, texts_of
@@ -19,7 +16,6 @@ from ._templates import text_of, texts_of
 if TYPE_CHECKING:
     import xarray as xr
 
-Load = Callable[[Task], Result]
 _HEIGHT = 2.7  # inches
 _PARTS = ("verdict", "finding", "setup")
 
@@ -41,7 +37,9 @@ class Figure:
     The module has
 
     - `TITLE`, `CLAIM` (what the paper says) and `GROUP` ("attention", "slr" or "deep");
-    - `DATA`, whose `tasks(settings)` says what to compute, and whose `dataset(settings, load)` collects the results;
+    - `STUDY`: a `Study`, a dictionary of named studies, or a function of `Settings` that returns one of them;
+    - perhaps `gather(data, settings)`, which makes one dataset of those of the studies: `data` is the dataset of the
+      study, or a dictionary of datasets. Without it `plot` and `numbers` get `data` as it is;
     - `plot(data, axes)`, which draws on matplotlib axes; with a `LAYOUT`, a mosaic of names, `axes` is a dictionary of
       them. `HEIGHT` is that of the figure in inches;
     - `numbers(data)`, a dictionary for the template of the figure; `numbers(data)["table"]` is its table;
@@ -51,8 +49,7 @@ class Figure:
     Example:
         >>> from limitlaw.figures import FIGURES, Settings
         >>> figure, settings = FIGURES["slr_landscape"], Settings(points=4)
-        >>> results = {task.key: task.run() for task in figure.tasks(settings)}
-        >>> data = figure.dataset(settings, lambda task: results[task.key])
+        >>> data = figure.gather({name: study.dataset() for name, study in figure.studies(settings).items()}, settings)
         >>> [row[:3] for row in figure.numbers(data)["table"].rows]
         [(-1.0, -1.0, 'saddle'), (1.0, -1.0, 'source'), (-1.0, 1.0, 'saddle'), (1.0, 1.0, 'sink')]
     """
@@ -79,13 +76,36 @@ class Figure:
         """The group of figures that it belongs to."""
         return self.module.GROUP
 
-    def tasks(self, settings: Settings) -> list[Task]:
-        """What must be computed."""
-        return self.module.DATA.tasks(settings)
+    def studies(self, settings: Settings) -> dict[str, Study]:
+        """What is computed for it, by the names in its `STUDY`; a single study has the name "".
 
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        """The results, labelled."""
-        return self.module.DATA.dataset(settings, load)
+        Args:
+            settings: How much of everything.
+        """
+        given: Any = self.module.STUDY
+        found: Any = given(settings) if callable(given) else given
+        return {"": found} if isinstance(found, Study) else dict(found)
+
+    def tasks(self, settings: Settings) -> list[Task]:
+        """The tasks of its studies."""
+        studies = self.studies(settings).values()
+        return [measurement.task for study in studies for measurement in study.measurements]
+
+    def gather(self, found: Mapping[str, xr.Dataset], settings: Settings) -> Any:
+        """The data that it shows, from the datasets of its studies.
+
+        Args:
+            found: A dataset for each of `studies`.
+            settings: Those of the studies.
+        """
+        data: Any = found.get("", found)
+        gather = getattr(self.module, "gather", None)
+        return data if gather is None else gather(data, settings)
+
+    def dataset(self, settings: Settings, store: Store) -> Any:
+        """The data that it shows, from results in a store."""
+        found = {name: dataset_of(study, store) for name, study in self.studies(settings).items()}
+        return self.gather(found, settings)
 
     def draw(self, data: xr.Dataset) -> Any:
         """The picture, a matplotlib figure whose panels have letters if there are several."""
@@ -111,13 +131,3 @@ class Figure:
         own: str | None = getattr(self.module, "TEMPLATE", None)
         said = texts_of(f"{self.name}.md.j2", given) if own is None else text_of(own, given)
         return Words(**{part: " ".join(said[part].split()) for part in _PARTS}, table=numbers["table"])
-
-
-def as_stored(result: Mapping[str, Any], name: str) -> np.ndarray:
-    """Value, standard error and degrees of freedom of what was measured under a name."""
-    return np.array([result[name], result[f"{name}_stderr"], result[f"{name}_dof"]])
-
-
-def estimate(values: Any) -> Estimate:
-    """Value, standard error and degrees of freedom, as stored; the last may be left out."""
-    return Estimate(*map(float, np.asarray(values)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments import NUMERICAL, Result, Task
+from ..experiments import NUMERICAL, Result, Task, empty_dataset, fill
 from ._figure import Figure
 from ._settings import Settings
 from ._style import rendered
@@ -40,6 +40,10 @@ def draw(*results: Result, figure: str, settings: dict[str, Any]) -> Result:
     from . import FIGURES
 
     drawn, chosen = FIGURES[figure], Settings(**settings)
-    found = {task.key: result for task, result in zip(drawn.tasks(chosen), results, strict=True)}
-    picture = drawn.draw(drawn.dataset(chosen, lambda task: found[task.key]))
+    left, found = iter(results), {}
+    for name, study in drawn.studies(chosen).items():
+        found[name] = empty_dataset(study)
+        for measurement in study.measurements:
+            fill(found[name], measurement, next(left))
+    picture = drawn.draw(drawn.gather(found, chosen))
     return {kind: np.frombuffer(rendered(picture, kind), np.uint8) for kind in KINDS}

@@ -150,7 +150,7 @@ class Reproduction:
         if record.holds():
             return False
         folder.mkdir(exist_ok=True)
-        data = figure.dataset(self.settings, store.load)
+        data = figure.dataset(self.settings, store)
         self._words[figure.name] = figure.words(data)
         data = data.assign_attrs(figure=figure.name, title=figure.title, seed=self.settings.seed, code=code_version())
         with replacing(paths[0]) as part:
@@ -182,7 +182,7 @@ class Reproduction:
             if not Record(store, f"picture-{figure.name}", self._key(figure), [picture]).holds(exactly=False):
                 continue
             tasks = with_needs(figure.tasks(self.settings))
-            words = self._words.get(figure.name) or figure.words(figure.dataset(self.settings, store.load))
+            words = self._words.get(figure.name) or figure.words(figure.dataset(self.settings, store))
             results |= {task.key for task in tasks}
             work = sum(store.seconds(task) for task in tasks)
             sections.append(Shown(figure, words, picture.read_bytes(), tasks, work))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
 from . import _depth as deep
 from ._style import COLOURS, FLOOR, LIMIT, MARKERS, outside_legend
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 TITLE = "Depth: tokens become equal"
 CLAIM = "Attention without skips loses rank doubly exponentially; skips and perceptrons slow this down (Dong, Cordonnier and Loukas 2021, as bounds)."
 GROUP = "deep"
-DATA = deep.Stacks(kinds=("attention", "skip", "pre", "post"), widths=(64,), observables=("gap", "cubic"))
+_DATA = deep.Stacks(kinds=("attention", "skip", "pre", "post"), widths=(64,), observables=("gap", "cubic"))
+STUDY, gather = _DATA.studies, _DATA.gather
 LAYOUT = [["attention", "skip"], ["pre", "post"]]
 HEIGHT = 4.8
 _RATES = {

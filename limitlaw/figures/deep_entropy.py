@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
 from . import _depth as deep
 from ._style import COLOURS, LIMIT, MARKERS, outside_legend
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 TITLE = "Depth: the entropy of attention"
 CLAIM = "Attention entropy is watched in training, where its collapse goes with instability (Zhai et al. 2023). At initialisation it follows, layer by layer, from the Gram matrices."
 GROUP = "deep"
-DATA = deep.Stacks(kinds=("pre", "post"), widths=(64,), observables=("deficit", "gap"))
+_DATA = deep.Stacks(kinds=("pre", "post"), widths=(64,), observables=("deficit", "gap"))
+STUDY, gather = _DATA.studies, _DATA.gather
 LAYOUT = [["pre", "post", "both"]]
 HEIGHT = 3.0
 _SMALL = 0.01  # a deficit at which the expansion is compared

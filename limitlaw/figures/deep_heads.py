@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Study
 from ..numerics import Estimate
 from . import _depth as deep
-from ._figure import Load
 from ._settings import Settings
 from ._style import COLOURS, LIMIT, MARKERS, outside_legend
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Depth: heads of a fixed dimension"
 CLAIM = "Low-rank heads are compared with the limit in which the head dimension grows too (figure 3 of the attention paper)."
 GROUP = "deep"
 LAYOUT = [["variance", "kurtosis"]]
 HEIGHT = 3.2
-_HEAD_DIMS = (2, 4, 16, 64, 256, None)  # None is infinite
+_HEAD_DIMS = (2, 4, 16, 64, 256, "inf")
 _LAYERS = 4
 _SETTINGS = {"correlated": (2.0, deep.CORRELATION), "orthogonal": (1.0, 0.0)}
 _LABELS = {"correlated": "K = 0.3^|i−j|, β = 2", "orthogonal": "K = I, β = 1"}
@@ -30,45 +28,31 @@ _MATH = {"correlated": r"$K_{ij} = 0.3^{|i-j|}$, $\beta = 2$", "orthogonal": r"$
 _SMALL, _USUAL = 4, 64  # head dimensions in the text
 
 
-class Heads:
-    """Moments of the last token for each head dimension: of one layer exactly, of a stack of four from draws."""
-
-    def _layers(self) -> list[list[Task]]:
-        return [[deep.layer(*given, dim) for dim in _HEAD_DIMS] for given in _SETTINGS.values()]
-
-    def _stacks(self, settings: Settings) -> list[Task]:
-        beta, correlation = _SETTINGS["correlated"]
-        return [deep.stack(settings, "attention", beta, correlation=correlation, head_dim=dim) for dim in _HEAD_DIMS]
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return [*self._stacks(settings), *(task for row in self._layers() for task in row)]
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        stacks = [load(task) for task in self._stacks(settings)]
-        layers = [[load(task) for task in row] for row in self._layers()]
-        samples = self._stacks(settings)[0].settings["samples"]
-        return xr.Dataset(
-            {
-                f"layer_{name}": (("tokens", "head_dim", "statistic"), np.array([[at[name] for at in row] for row in layers]))
-                for name in ("variance", "kurtosis")
-            }
-            | {
-                f"stack_{name}": (("head_dim", "layers", "statistic"), np.array([at[name][1 : _LAYERS + 1] for at in stacks]))
-                for name in ("variance", "kurtosis")
-            },
-            coords={
-                "tokens": list(_SETTINGS),
-                "head_dim": [float(dim or np.inf) for dim in _HEAD_DIMS],
-                "layers": np.arange(1, _LAYERS + 1),
-                "statistic": ["value", "stderr"],
-            },
-            attrs={"samples": samples, "heads": deep.HEADS},
-        )  # fmt: skip
+def STUDY(settings: Settings) -> dict[str, Study]:
+    """Moments of the last token for each head dimension: of one layer exactly, of a stack from draws."""
+    beta, correlation = _SETTINGS["correlated"]
+    dims = {"head_dim": _HEAD_DIMS}
+    stack = deep.stack(settings, "attention", dims, beta=beta, correlation=correlation)
+    return {"stack": stack} | {name: deep.layer(given[1], given[0], dims) for name, given in _SETTINGS.items()}
 
 
-DATA = Heads()
+def gather(found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+    """Moments by head dimension."""
+    data = xr.Dataset(
+        coords={
+            "tokens": list(_SETTINGS),
+            "head_dim": found["stack"]["head_dim"].values.astype(float),
+            "layers": np.arange(1, _LAYERS + 1),
+            "statistic": ["value", "stderr"],
+        },
+        attrs={"samples": min(settings.draws, deep.DRAWS), "heads": deep.HEADS},
+    )
+    for name in ("variance", "kurtosis"):
+        layers = [[found[tokens][name + part].isel(trial=0).values for part in ("", "_stderr")] for tokens in _SETTINGS]
+        data[f"layer_{name}"] = ("tokens", "head_dim", "statistic"), np.moveaxis(np.array(layers), 1, -1)
+        stack = deep.along_depth(found["stack"], name)[:, 1 : _LAYERS + 1]
+        data[f"stack_{name}"] = ("head_dim", "layers", "statistic"), stack
+    return data
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

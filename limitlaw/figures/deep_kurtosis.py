@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Study
 from ..numerics import Estimate
 from . import _depth as deep
-from ._figure import Load
 from ._settings import Settings
 from ._style import COLOURS, LIMIT, MARKERS, outside_legend
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Depth: the kurtosis of a read-out"
 CLAIM = "Stacking attention layers drives the law further and further from Gaussianity, and from any law that is Gaussian given a few random scalars (the outlook of the attention paper)."
@@ -29,22 +26,20 @@ _MATH = {"attention": "$x_4$", "pre": "$x_4$", "post": "$x_1 - x_2$"}
 _ORTHOGONAL = (*deep.BETAS, 8.0)
 
 
-class Kurtosis(deep.Stacks):
+_STACKS = deep.Stacks(kinds=tuple(_SHOWN), widths=(64, 256, 1024), observables=("kurtosis", "difference"))
+
+
+def STUDY(settings: Settings) -> dict[str, Study]:
     """Stacks from correlated tokens, and attention alone from orthogonal ones."""
-
-    def _orthogonal(self, settings: Settings) -> list[Task]:
-        return [deep.stack(settings, "attention", beta, correlation=0.0) for beta in _ORTHOGONAL]
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return [*super().tasks(settings), *self._orthogonal(settings)]
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        found = np.array([load(task)["kurtosis"] for task in self._orthogonal(settings)])
-        data = super().dataset(settings, load).assign_coords(orthogonal_beta=list(_ORTHOGONAL))
-        return data.assign(orthogonal=(("orthogonal_beta", "block", "statistic"), found))
+    orthogonal = deep.stack(settings, "attention", {"query_std": _ORTHOGONAL}, correlation=0.0)
+    return {**_STACKS.studies(settings), "orthogonal": orthogonal}
 
 
-DATA = Kurtosis(kinds=tuple(_SHOWN), widths=(64, 256, 1024), observables=("kurtosis", "difference"))
+def gather(found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+    """One dataset by kind of stack, with orthogonal tokens beside."""
+    data = _STACKS.gather(found, settings).assign_coords(orthogonal_beta=list(_ORTHOGONAL))
+    orthogonal = deep.along_depth(found["orthogonal"], "kurtosis")
+    return data.assign(orthogonal=(("orthogonal_beta", "block", "statistic"), orthogonal))
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

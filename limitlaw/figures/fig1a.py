@@ -1,9 +1,10 @@
 """Figure 1a: densities of the output at growing width."""
 
+from ._attention import clipped
 from ._densities import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Densities, numbers as numbers, plot as plot
-from ._experiments import clipped
 
 TITLE = "Figure 1a: the output at growing width, two heads"
 CLAIM = "As the width grows, the law of an output coordinate approaches the limit, a mixture of Gaussians over random scores."
 GROUP = "attention"
-DATA = Densities(clipped)
+_DATA = Densities(clipped)
+STUDY, gather = _DATA.studies, _DATA.gather

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import norm
 
 from .._format import Column, Table
-from ..experiments import Task, program_of
-from ..networks import Attention, Inputs, Network, as_plain
+from ..experiments import ScoreLaw, Study
+from ..networks import Attention, Inputs, Network
 from ..numerics import clip
-from . import _measure
-from ._experiments import seed_for
-from ._figure import Load, as_stored, estimate
+from ._attention import estimate
 from ._settings import Settings
 from ._style import COLOURS, LIMIT, outside_legend
 
@@ -24,57 +22,34 @@ TITLE = "Figure 2a: a score under 1/√n and 1/n, n = 256"
 CLAIM = "Under the usual 1/√n scaling scores stay random and become Gaussian; under 1/n they vanish and attention becomes uniform."
 GROUP = "attention"
 LAYOUT = [["sqrt", "linear"]]
-_SCALES = ("sqrt", "linear")
 _NAMES = {"sqrt": "1/√n", "linear": "1/n"}
 _BINS = 60
 _WIDTH = 256
 _REACH = 4.0  # standard deviations
 
 
-class Scores:
-    """A score at one width under both scalings, with its exact law and that of the limit."""
-
-    def _network(self, scale: str) -> Network:
-        return Network(Inputs(4, clip(100.0)), Attention(heads=1, scale=scale))
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return [
-            Task(
-                f"score, {_NAMES[scale]}, n = {_WIDTH}",
-                _measure.scores,
-                {
-                    "network": as_plain(self._network(scale)),
-                    "width": _WIDTH,
-                    "samples": settings.samples or 50_000,
-                    "draws": settings.draws,
-                    "seed": seed_for(settings, "score", scale),
-                },
-                cost=0.5,
-                program=program_of(as_plain(self._network(scale))),
-            )
-            for scale in _SCALES
-        ]
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        results = [load(task) for task in self.tasks(settings)]
-        limit = self._network("sqrt").score_law(0, 0, width=inf, progress=False)
-        data = xr.Dataset(
-            {
-                name: (("scale", along), np.stack([result[name] for result in results]))
-                for name, along in (("score", "sample"), ("grid", "place"), ("density", "place"))
-            },
-            coords={"scale": [_NAMES[scale] for scale in _SCALES], "statistic": ["value", "stderr", "dof"]},
-            attrs={"width": _WIDTH, "samples": results[0]["score"].size},
-        )
-        for moment in ("variance", "kurtosis"):
-            data[moment] = ("scale", "statistic"), np.stack([as_stored(result, moment) for result in results])
-        data["limit_density"] = "place", limit.pdf(results[0]["grid"])
-        return data
+def STUDY(settings: Settings) -> Study:
+    """A score at one width under both scalings, with its exact law."""
+    return Study(
+        Network(Inputs(4, clip(100.0)), Attention(heads=1), width=_WIDTH),
+        axes={"scale": list(_NAMES)},
+        measure=["scores", ScoreLaw(draws=settings.draws)],
+        name="score",
+        seed=settings.seed_for("score"),
+        samples=settings.samples or 50_000,
+    )
 
 
-DATA = Scores()
+def gather(found: xr.Dataset, settings: Settings) -> xr.Dataset:
+    """Scores and densities under the two scalings."""
+    found = found.isel(trial=0)
+    data = found[["scores", "score_x", "score_density"]].rename(scores="score", score_x="grid", score_density="density")
+    data = data.rename(draw="sample").assign_coords(scale=list(_NAMES.values()), statistic=["value", "stderr", "dof"])
+    for moment in ("variance", "kurtosis"):
+        parts = [found[f"score_{moment}{part}"].values for part in ("", "_stderr", "_dof")]
+        data[moment] = ("scale", "statistic"), np.stack(parts, axis=-1)
+    data["limit_density"] = "place", norm.pdf(data["grid"][0])
+    return data.assign_attrs(width=_WIDTH, samples=data.sizes["sample"])
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

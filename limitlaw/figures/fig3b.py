@@ -1,9 +1,10 @@
 """Figure 3b: divergences with heads of dimension 64."""
 
+from ._attention import low_rank
 from ._divergences import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Divergences, numbers as numbers, plot as plot
-from ._experiments import low_rank
 
 TITLE = "Figure 3b: divergence from the limit, low-rank heads, d = 64, n = 64 H"
 CLAIM = "With heads of fixed dimension 64 the divergence from the limit falls as the number of heads grows."
 GROUP = "attention"
-DATA = Divergences(low_rank)
+_DATA = Divergences(low_rank)
+STUDY, gather = _DATA.studies, _DATA.gather

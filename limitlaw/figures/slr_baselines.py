@@ -2,59 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Study
 from ..slr import BASELINES
-from . import _regression as regression
-from ._figure import Load
 from ._settings import Settings
 from ._style import COLOURS, FLOOR, LIMIT, MARKERS, outside_legend
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Regression: softmax beside other predictors"
 CLAIM = "Softmax attention realises the regression where pointwise gates such as erf do not."
 GROUP = "slr"
 LAYOUT = [["risk", "ratio"]]
 HEIGHT = 3.2
-_PROBLEM = {"dim": 20, "gamma": 0.8, "beta": 1.0}
+_PROBLEM: dict[str, float] = {"dim": 20, "gamma": 0.8, "beta": 1.0}
 _LARGEST = 160_000
 _NAMES = {name: label.replace("beta", "β") for name, label in BASELINES.items() if name != "zero"}
 _NAMES["softmax"] = f"softmax, β = {_PROBLEM['beta']:g}"
 
 
-class Baselines:
+def STUDY(settings: Settings) -> Study:
     """Excess risks with the true directions against the number of tokens."""
-
-    def _sizes(self, settings: Settings) -> np.ndarray:
-        return np.geomspace(2, _LARGEST, max(settings.points // 2 + 1, 3)).round()
-
-    def _tasks(self, settings: Settings) -> list[Task]:
-        return [
-            regression.task(f"baselines, L = {size:.0f}", regression.baselines, 0.2, problem=_PROBLEM, tokens=int(size))
-            for size in self._sizes(settings)
-        ]
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return self._tasks(settings)
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        results = [load(task) for task in self._tasks(settings)]
-        return xr.Dataset(
-            {"risk": (("tokens", "predictor"), [[float(result[name]) for name in _NAMES] for result in results])},
-            coords={"tokens": self._sizes(settings), "predictor": list(_NAMES)},
-            attrs=_PROBLEM,
-        )
+    sizes = np.geomspace(2, _LARGEST, max(settings.points // 2 + 1, 3)).round()
+    return Study(_PROBLEM, axes={"tokens": [int(size) for size in sizes]}, measure=["baselines"], name="baselines")
 
 
-DATA = Baselines()
+def gather(found: xr.Dataset, settings: Settings) -> xr.Dataset:
+    """Risks by the number of tokens and the predictor."""
+    return found.rename(baselines="risk").sel(predictor=list(_NAMES)).assign_attrs(_PROBLEM)
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Basins, Descent, Measure, Study
 from ..slr import BasinMap
 from . import _regression as regression
-from ._experiments import seed_for
-from ._figure import Load
 from ._settings import Settings
 from ._style import FLOOR
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Regression: from where descent learns"
 CLAIM = "The only stable stationary point is the oracle, so gradient descent needs no special start."
@@ -30,55 +26,38 @@ _TITLES = {"exact": "exact, $d = 100$, $L = 20$", "mean-field": r"mean field, $\
 _NAMES = {"exact": "exact, d = 100, L = 20", "mean-field": "mean field, α = 0"}
 
 
-class Basins:
+def STUDY(settings: Settings) -> Study:
     """The step at which descent from each start of the plane has learned, and descents from uniform starts."""
-
-    def _grid(self, settings: Settings) -> list[float]:
-        return np.linspace(-_REACH, _REACH, settings.points).tolist()
-
-    def _tasks(self, settings: Settings) -> list[Task]:
-        grid = self._grid(settings)
-        uniform = regression.starts(regression.FIGURE_2, "uniform", _UNIFORM, seed_for(settings, "slr basins"))
-        steps, cost = 2 * settings.steps, 7e-6 * settings.steps * settings.points**2
-        common = {"problem": regression.FIGURE_2, "steps": steps}
-        return [
-            *(
-                regression.task(
-                    f"basins, {name}", regression.basins, cost, **common, mu=grid, nu=grid, method=method, alpha=alpha
-                )
-                for name, (method, alpha) in _METHODS.items()
-            ),
-            *(
-                regression.task(
-                    f"uniform starts, {name}", regression.descent, 7e-6 * settings.steps * _UNIFORM, **common, start=uniform, method=method, alpha=alpha,
-                )
-                for name, (method, alpha) in _METHODS.items()
-            ),
-        ]  # fmt: skip
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return self._tasks(settings)
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        results = [load(task) for task in self._tasks(settings)]
-        grid = self._grid(settings)
-        return xr.Dataset(
-            {
-                name: (("theory", "nu", "mu"), np.stack([result[name] for result in results[:2]]))
-                for name in ("learned_at", "final_risk")
-            }
-            | {
-                "uniform_risk": (("theory", "start"), np.stack([result["risk"][:, -1] for result in results[2:]])),
-                "uniform_mu": ("start", results[2]["overlaps"][:, 0, 0]),
-            },
-            coords={"theory": list(_METHODS), "mu": grid, "nu": grid},
-            attrs={**regression.FIGURE_2, "link": "linear", "steps": 2 * settings.steps, "step_size": regression.STEP_SIZE, "level": regression.LEARNED},
-        )  # fmt: skip
+    grid, steps = np.linspace(-_REACH, _REACH, 2 * settings.points - 1).tolist(), 2 * settings.steps
+    uniform = regression.uniform_starts(_UNIFORM, settings.seed_for("slr basins"))
+    measure: list[Measure] = []
+    for name, (method, alpha) in _METHODS.items():
+        how: dict[str, Any] = {"method": method, "alpha": alpha, "steps": steps, "step_size": regression.STEP_SIZE}
+        measure.append(Basins(mu=grid, nu=grid, level=regression.LEARNED, name=name, **how))
+        measure.append(Descent(start=uniform, name=f"{name} from uniform starts", **how))
+    return Study(regression.FIGURE_2, axes={}, measure=measure, name="basins")
 
 
-DATA = Basins()
+def gather(found: xr.Dataset, settings: Settings) -> xr.Dataset:
+    """Maps and final risks by theory."""
+    names = {name: name for name in _METHODS}
+    uniform = {name: f"{name} from uniform starts" for name in _METHODS}
+    data = xr.Dataset(
+        {
+            name: (("theory", "nu", "mu"), regression.theories(found, names, name))
+            for name in ("learned_at", "final_risk")
+        },
+        coords={"theory": list(_METHODS), "mu": found["plane_mu"].values, "nu": found["plane_nu"].values},
+    )
+    data["uniform_risk"] = ("theory", "start"), regression.theories(found, uniform, "risk")[..., -1]
+    data["uniform_mu"] = "start", found[f"{uniform['exact']}_overlap"].values[:, 0, 0]
+    how = {
+        "link": "linear",
+        "steps": 2 * settings.steps,
+        "step_size": regression.STEP_SIZE,
+        "level": regression.LEARNED,
+    }
+    return data.assign_attrs(regression.FIGURE_2 | how)
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+import xarray as xr
 
 from .. import slr
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Descent, Simulation, Study
 from ..slr import Problem
 from . import _regression as regression
-from ._experiments import seed_for
-from ._figure import Load
 from ._settings import Settings
 from ._style import COLOURS, outside_legend
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Regression, figure 2: descent for three links"
 CLAIM = "Simulated Riemannian gradient descent agrees with the mean-field dynamics, for a linear, a quadratic and a ReLU link."
@@ -36,68 +31,43 @@ _METHODS: dict[str, tuple[str, str, float]] = {
 _COMPARED = ("exact", "mean field, α = 0", "mean field, α = log L / d")
 
 
-class Links:
+def STUDY(settings: Settings) -> Study:
     """Descents for each link from an informed and from a uniform start."""
-
-    def _starts(self, settings: Settings, link: str) -> list[list[float]]:
-        uniform = regression.starts(
-            {**regression.FIGURE_2, "link": link}, "uniform", 1, seed_for(settings, "slr start", link)
-        )
-        return [_INFORMED, *uniform]
-
-    def _tasks(self, settings: Settings, link: str) -> dict[str, Task]:
-        problem = {**regression.FIGURE_2, "link": link}
-        common = {"problem": problem, "start": self._starts(settings, link), "steps": settings.steps}
-        each = {"linear": 0.0002, "quadratic": 0.005, "relu": 0.006}[link]
-        return {
-            "simulation": regression.task(
-                f"{link} link: simulation", regression.simulation, 1 + 0.001 * settings.steps, **common, samples=_SAMPLES,
-                seed=seed_for(settings, "slr data", link),
-            ),
-            "exact": regression.task(
-                f"{link} link: exact descent", regression.descent, 0.1 + each * settings.steps, **common, method="exact", alpha=None
-            ),
-            **{
-                name: regression.task(
-                    f"{link} link: {label}", regression.descent, 0.1, **common, method="mean-field", alpha=alpha
-                )
-                for name, label, alpha in (
-                    ("sub-exponential", "mean-field descent, sub-exponential", 0.0),
-                    ("mean-field", "mean-field descent", None),
-                )
-            },
-        }  # fmt: skip
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return [task for link in _LINKS for task in self._tasks(settings, link).values()]
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        found = [[load(task) for task in self._tasks(settings, link).values()] for link in _LINKS]
-        axes = ("link", "theory", "start", "step")
-        return xr.Dataset(
-            {
-                "risk": (axes, np.array([[result["risk"] for result in row] for row in found])),
-                "overlap": ((*axes, "name"), np.array([[result["overlaps"] for result in row] for row in found])),
-            },
-            coords={
-                "link": list(_LINKS),
-                "theory": list(_METHODS),
-                "start": ["informed", "uniform"],
-                "step": found[0][0]["step"],
-                "name": ["mu", "nu", "eta", "zeta", "rho"],
-            },
-            attrs={
-                **regression.FIGURE_2,
-                "samples": _SAMPLES,
-                "step_size": regression.STEP_SIZE,
-                "steps": settings.steps,
-            },
-        )
+    start = [_INFORMED, *regression.uniform_starts(1, settings.seed_for("slr start"))]
+    how: dict[str, Any] = {"steps": settings.steps, "step_size": regression.STEP_SIZE, "start": start}
+    return Study(
+        regression.FIGURE_2,
+        axes={"link": list(_LINKS)},
+        measure=[
+            Simulation(**how),
+            Descent(**how, name="exact"),
+            Descent(**how, name="sub-exponential", method="mean-field", alpha=0.0),
+            Descent(**how, name="mean-field", method="mean-field"),
+        ],
+        name="descent for three links",
+        seed=settings.seed_for("slr data"),
+        samples=_SAMPLES,
+    )
 
 
-DATA = Links()
+def gather(found: xr.Dataset, settings: Settings) -> xr.Dataset:
+    """Risks and overlaps by link, theory and start."""
+    names, found = {name: name for name in _METHODS}, found.isel(trial=0)
+    axes = ("theory", "link", "start", "step")
+    return xr.Dataset(
+        {
+            "risk": (axes, regression.theories(found, names, "risk")),
+            "overlap": ((*axes, "name"), regression.theories(found, names, "overlap")),
+        },
+        coords={
+            "link": list(_LINKS),
+            "theory": list(_METHODS),
+            "start": ["informed", "uniform"],
+            "step": found["step"].values,
+            "name": found["overlap"].values,
+        },
+        attrs={**regression.FIGURE_2, "samples": _SAMPLES, "step_size": regression.STEP_SIZE, "steps": settings.steps},
+    )
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Landscape, StationaryPoints, Study
 from ..slr import Problem
 from . import _regression as regression
-from ._figure import Load
 from ._settings import Settings
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Regression: the risk in the plane of (μ, ν)"
 CLAIM = "On this plane the mean-field flow rests at the four corners alone, and only the oracle (1, 1) is stable (Propositions 4 and 10)."
@@ -32,45 +29,34 @@ _MARKED = "#D55E00"
 _LOST = -0.5, 0.0  # a place where attention misses the signal
 
 
-class Landscape:
+def STUDY(settings: Settings) -> Study:
     """Risk and velocity on `eta = zeta = rho = 0`, and the stationary points of the mean field."""
-
-    def _tasks(self) -> dict[str, Task]:
-        grid = np.linspace(-_EDGE, _EDGE, _POINTS).tolist()
-        return {
-            name: regression.task(
-                f"landscape, {name}", regression.landscape, 0.1, problem=regression.FIGURE_2, mu=grid, nu=grid, method=method, alpha=alpha
-            )
-            for name, (method, alpha) in _METHODS.items()
-        } | {
-            "points": regression.task(
-                "stationary points", regression.stationary, 0.1, problem=regression.FIGURE_2, alpha=0.0
-            )
-        }  # fmt: skip
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return list(self._tasks().values())
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        results = {name: load(task) for name, task in self._tasks().items()}
-        grid = np.linspace(-_EDGE, _EDGE, _POINTS)
-        return xr.Dataset(
-            {
-                name: (("theory", "nu", "mu", *more), np.stack([results[method][name] for method in _METHODS]))
-                for name, more in (("risk", ()), ("velocity", ("component",)))
-            }
-            | {
-                "place": (("point", "component"), results["points"]["place"]),
-                "kind": ("point", results["points"]["kind"]),
-            },
-            coords={"theory": list(_METHODS), "mu": grid, "nu": grid, "component": ["mu", "nu"]},
-            attrs={**regression.FIGURE_2, "link": "linear"},
-        )
+    grid = np.linspace(-_EDGE, _EDGE, _POINTS).tolist()
+    maps = [
+        Landscape(mu=grid, nu=grid, method=method, alpha=alpha, name=name) for name, (method, alpha) in _METHODS.items()
+    ]
+    return Study(regression.FIGURE_2, axes={}, measure=[*maps, StationaryPoints()], name="landscape")
 
 
-DATA = Landscape()
+def gather(found: xr.Dataset, settings: Settings) -> xr.Dataset:
+    """Risk and velocity by theory, and the points that there are."""
+    names, axes = {name: name for name in _METHODS}, ("theory", "nu", "mu")
+    there = found["stationary_kind"].values != ""
+    return xr.Dataset(
+        {
+            "risk": (axes, regression.theories(found, names, "risk")),
+            "velocity": ((*axes, "component"), regression.theories(found, names, "velocity")),
+            "place": (("point", "component"), found["stationary_place"].values[there]),
+            "kind": ("point", found["stationary_kind"].values[there].astype(str)),
+        },
+        coords={
+            "theory": list(_METHODS),
+            "mu": found["plane_mu"].values,
+            "nu": found["plane_nu"].values,
+            "component": ["mu", "nu"],
+        },
+        attrs={**regression.FIGURE_2, "link": "linear"},
+    )
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Phases, Study
 from ..slr import PhaseDiagram, Problem
-from . import _regression as regression
-from ._figure import Load
 from ._settings import Settings
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Regression: phases"
 CLAIM = "With L = e^(αd) tokens softmax attention retrieves the signal if and only if c μ > ψ(α, β); at the best β, if α < (1 − γ²)/2 (Proposition 2)."
@@ -29,41 +26,34 @@ _MATH = {"alpha": r"$\alpha = \log L / d$", "gamma": r"$\gamma$", "beta": r"$\be
 _SYMBOLS = {"alpha": "α", "gamma": "γ", "beta": "β", "mu": "μ"}
 
 
-class Phases:
+def STUDY(settings: Settings) -> dict[str, Study]:
     """The exact risk of the oracle over three pairs of parameters."""
-
-    def _axis(self, name: str, settings: Settings) -> np.ndarray:
-        return np.linspace(*_RANGES[name], settings.points)
-
-    def _tasks(self, settings: Settings) -> list[Task]:
-        return [
-            regression.task(
-                f"phases over {x} and {y}", regression.phases, 0.005 * settings.points ** (1 if x == "mu" else 2), problem=_PROBLEM, x=x, y=y,
-                x_values=self._axis(x, settings).tolist(), y_values=self._axis(y, settings).tolist(),
-            )
-            for x, y in _PAIRS
-        ]  # fmt: skip
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return self._tasks(settings)
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        results = [load(task) for task in self._tasks(settings)]
-        axes = [(self._axis(x, settings), self._axis(y, settings)) for x, y in _PAIRS]
-        return xr.Dataset(
-            {
-                name: (("diagram", "row", "column"), np.stack([result[name] for result in results]))
-                for name in ("level", "critical", "risk")
-            }
-            | {"x": (("diagram", "column"), [x for x, _ in axes]), "y": (("diagram", "row"), [y for _, y in axes])},
-            coords={"diagram": [f"{x} and {y}" for x, y in _PAIRS]},
-            attrs=_PROBLEM,
+    values = {name: np.linspace(*ends, settings.points).tolist() for name, ends in _RANGES.items()}
+    return {
+        f"{x} and {y}": Study(
+            _PROBLEM,
+            axes={},
+            measure=[Phases(x=x, y=y, x_values=values[x], y_values=values[y])],
+            name=f"phases over {x} and {y}",
         )
+        for x, y in _PAIRS
+    }
 
 
-DATA = Phases()
+def gather(found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+    """The three diagrams."""
+    return xr.Dataset(
+        {
+            name: (("diagram", "row", "column"), np.stack([data[f"phases_{name}"].values for data in found.values()]))
+            for name in ("level", "critical", "risk")
+        }
+        | {
+            "x": (("diagram", "column"), [data["phase_x"].values for data in found.values()]),
+            "y": (("diagram", "row"), [data["phase_y"].values for data in found.values()]),
+        },
+        coords={"diagram": list(found)},
+        attrs=_PROBLEM,
+    )
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from .._format import Column, Table
-from ..experiments import Task
+from ..experiments import Descent, Simulation, Study
 from . import _regression as regression
-from ._experiments import seed_for
-from ._figure import Load
 from ._settings import Settings
 from ._style import COLOURS, LIMIT, outside_legend
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TITLE = "Regression: uniform starts, and more data"
 CLAIM = "Gradient descent needs no special start, and the mean field describes it at n = 1,000."
@@ -26,58 +23,40 @@ _STARTS = 6
 _SIZES = (1000, 3000, 9000)
 
 
-class Samples:
+def STUDY(settings: Settings) -> dict[str, Study]:
     """Descents from the same uniform starts, on the population risk and on training sets of growing size."""
-
-    def _sizes(self, settings: Settings) -> tuple[int, ...]:
-        return _SIZES if settings.steps >= Settings().steps else (_SIZES[0] // 2, _SIZES[0])
-
-    def _tasks(self, settings: Settings) -> list[Task]:
-        common = {
-            "problem": regression.FIGURE_2,
-            "start": regression.starts(regression.FIGURE_2, "uniform", _STARTS, seed_for(settings, "slr uniform")),
-            "steps": settings.steps,
-        }
-        seed = seed_for(settings, "slr samples")
-        return [
-            regression.task("uniform starts: exact descent", regression.descent, 0.1, **common, method="exact", alpha=None),
-            *(
-                regression.task(
-                    f"uniform starts: simulation, n = {size}", regression.simulation, 1.4 + 1.4e-6 * settings.steps * size,
-                    **common, samples=size, seed=seed,
-                )
-                for size in reversed(self._sizes(settings))  # the longest first: there is other work meanwhile
-            ),
-        ]  # fmt: skip
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return self._tasks(settings)
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        exact, *simulated = (load(task) for task in self._tasks(settings))
-        return xr.Dataset(
-            {
-                "exact_risk": (("start", "step"), exact["risk"]),
-                "exact_overlap": (("start", "step", "name"), exact["overlaps"]),
-                "risk": (("samples", "start", "step"), np.stack([run["risk"] for run in reversed(simulated)])),
-                "overlap": (
-                    ("samples", "start", "step", "name"),
-                    np.stack([run["overlaps"] for run in reversed(simulated)]),
-                ),
-            },
-            coords={
-                "samples": list(self._sizes(settings)),
-                "start": np.arange(1, _STARTS + 1),
-                "step": exact["step"],
-                "name": ["mu", "nu", "eta", "zeta", "rho"],
-            },
-            attrs={**regression.FIGURE_2, "link": "linear", "step_size": regression.STEP_SIZE, "steps": settings.steps},
-        )
+    sizes = _SIZES if settings.steps >= Settings().steps else (_SIZES[0] // 2, _SIZES[0])
+    start = regression.uniform_starts(_STARTS, settings.seed_for("slr uniform"))
+    how: dict[str, Any] = {"steps": settings.steps, "step_size": regression.STEP_SIZE, "start": start}
+    seed = settings.seed_for("slr samples")
+    problem = regression.FIGURE_2
+    return {
+        # the longest first: there is other work meanwhile
+        "simulation": Study(
+            problem, axes={"samples": list(reversed(sizes))}, measure=[Simulation(**how)], name="simulation", seed=seed
+        ),
+        "exact": Study(problem, axes={}, measure=[Descent(**how, name="exact")], name="exact descent"),
+    }
 
 
-DATA = Samples()
+def gather(found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+    """Risks and overlaps, exact and by the number of samples."""
+    exact, simulated = found["exact"], found["simulation"].isel(trial=0).sortby("samples")
+    return xr.Dataset(
+        {
+            "exact_risk": (("start", "step"), exact["exact_risk"].values),
+            "exact_overlap": (("start", "step", "name"), exact["exact_overlap"].values),
+            "risk": (("samples", "start", "step"), simulated["simulation_risk"].values),
+            "overlap": (("samples", "start", "step", "name"), simulated["simulation_overlap"].values),
+        },
+        coords={
+            "samples": simulated["samples"].values,
+            "start": exact["start"].values,
+            "step": exact["step"].values,
+            "name": exact["overlap"].values,
+        },
+        attrs={**regression.FIGURE_2, "link": "linear", "step_size": regression.STEP_SIZE, "steps": settings.steps},
+    )
 
 
 def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
