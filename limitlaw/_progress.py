@@ -102,9 +102,9 @@ def task(description: str, total: int | None = None, *, compiles: bool = False, 
         return
     _silent = _silent or not show
     if _bars is None and not _silent:
-        console = _console()
-        if console is not None:
-            outermost = _Display(console)
+        place = console()
+        if place is not None:
+            outermost = _Display(place)
             _bars = outermost.bars
     row = Task(None if _silent else _bars, description, total, compiles)
     try:
@@ -116,11 +116,11 @@ def task(description: str, total: int | None = None, *, compiles: bool = False, 
         _bars, _silent = before
 
 
-def _console() -> "Console | None":
-    """Where bars are shown: nowhere if standard error is a file."""
+def console() -> "Console | None":
+    """Where bars are shown: on standard error, and nowhere if that is a file."""
     from rich.console import Console
 
-    console = Console(stderr=True)
-    if console.is_jupyter:
-        return console if find_spec("ipywidgets") else None  # without them rich warns in place of a bar
-    return console if console.file.isatty() else None
+    place = Console(stderr=True)
+    if place.is_jupyter:
+        return place if find_spec("ipywidgets") else None  # without them rich warns in place of a bar
+    return place if place.file.isatty() else None

@@ -18,7 +18,7 @@ from limitlaw import _progress
 def terminal(monkeypatch):
     """A terminal of 100 columns, and bars that appear after 20 ms."""
     console = Console(force_terminal=True, file=io.StringIO(), width=100)
-    monkeypatch.setattr(_progress, "_console", lambda: console)
+    monkeypatch.setattr(_progress, "console", lambda: console)
     monkeypatch.setattr(_progress, "_PATIENCE", 0.02)
     return console
 

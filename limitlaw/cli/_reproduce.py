@@ -1,8 +1,6 @@
 """`limitlaw reproduce`: the figures of both papers, and those beyond them."""
 
 import contextlib
-import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +8,6 @@ from typing import Annotated
 import typer
 
 from ._sweep import ClusterWords, ProfileFile, cluster_of
-
-# imported when a first picture is drawn; in each of the computing processes, unless they are forked with it
-_DRAWING = ("xarray", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf")
 
 
 def reproduce(
@@ -46,19 +41,19 @@ def reproduce(
     only: Annotated[str | None, typer.Option(help="Do one step: data, figures or report.", show_default=False)] = None,
     cluster: ClusterWords = None,
     profile: ProfileFile = None,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--load", help="Load a Python file that is a figure of your own (repeatable).", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Regenerate every figure of the papers, with data, exact values and a report."""
     start = time.perf_counter()
-    from ..experiments import Progress, collect_rarely, prepare_processes
-
-    collect_rarely()
-    if workers != 1 and cluster is None:
-        prepare_processes("limitlaw.figures", *_DRAWING)
-
     from rich.console import Console
 
     from .. import _checks
-    from ..figures import FIGURES, GROUPS, Reproduction, Settings
+    from ..figures import FIGURES, GROUPS, Reproduction, Settings, load_figure
     from ..numerics import available_cores
 
     settings = (Settings.quick() if quick else Settings()).override(
@@ -66,24 +61,22 @@ def reproduce(
     )
     if only is not None:
         _checks.one_of("--only", only, ("data", "figures", "report"))
-    asked = figures or list(GROUPS)
-    for name in asked:
-        _checks.one_of("figure", name, (*GROUPS, *FIGURES))
-    names = tuple(dict.fromkeys(figure for name in asked for figure in GROUPS.get(name, (name,))))
+    own = {figure.name: figure for figure in map(load_figure, load or ())}
+    known = {**FIGURES, **own}
+    requested = figures or list(own) or list(GROUPS)
+    for name in requested:
+        _checks.one_of("figure", name, (*GROUPS, *known))
+    names = dict.fromkeys(figure for name in requested for figure in GROUPS.get(name, (name,)))
     console = Console()
     place = cluster_of(cluster, profile, workers)
-    work = Reproduction(out, settings, names, only, workers or available_cores())
-    try:
-        with contextlib.nullcontext() if place is None else place.client() as client:
-            work.run(
-                lambda jobs: Progress(jobs, console),
-                lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
-                client,
-            )
-    except KeyboardInterrupt:
-        console.print("Interrupted. Finished results are saved; run the same command again to resume.", highlight=False)
-        sys.stdout.flush()
-        os._exit(130)  # at once: threads may be in the middle of a long computation
+    work = Reproduction(out, settings, [known[name] for name in names], only)
+    with contextlib.nullcontext() if place is None else place.client() as client:
+        work.execute(
+            workers=workers or available_cores(),
+            client=client,
+            console=console,
+            waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
+        )
     if work.costs is not None:
         console.print(work.costs)
     last = work.written[-1] if work.written else out

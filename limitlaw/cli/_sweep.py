@@ -1,14 +1,13 @@
 """`limitlaw sweep`, `status` and `export`: a study in a folder, anywhere it runs."""
 
 import contextlib
-import os
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from .. import _progress
 from .._checks import ArgumentError
 from .._load import LoadedFiles, load_modules
 
@@ -39,44 +38,42 @@ def sweep(
     from rich.console import Console
 
     from .._format import format_bytes
-    from ..experiments import Progress, Sweep, collect_rarely, read, write_study_page
+    from ..experiments import Sweep, duration, read, write_study_page
     from ..numerics import available_cores
 
     start, console = time.perf_counter(), Console()
-    collect_rarely()
     load_modules(load)
-    asked = Sweep(read(study), out)
-    place = cluster_of(cluster, profile, workers)
-    needed = asked.check_room()
+    with _progress.task("Reading the study"):
+        requested = Sweep(read(study), out)
+        place = cluster_of(cluster, profile, workers)
+        needed = requested.check_room()
     count = available_cores() if workers is None else workers
     at_once = place.workers if place is not None and place.workers else count
+    if not needed.left:
+        time_needed = "nothing left to compute"
+    elif needed.seconds is None:
+        time_needed = "time not yet measured on this machine"
+    else:
+        time_needed = f"about {duration(needed.seconds / min(at_once, needed.left))} on {at_once} at once"
     console.print(
-        f"{asked.study.name}: {len(asked.study.points)} points, {needed.tasks} tasks, {needed.tasks - needed.left} "
-        f"of them done; about {_duration(needed.seconds / at_once)} on {at_once} at once "
-        f"(compilation aside), {format_bytes(needed.memory)} of memory each, {format_bytes(needed.disk)} on disk",
+        f"{requested.study.name}: {len(requested.study.points)} points, {needed.tasks} tasks, "
+        f"{needed.tasks - needed.left} of them done; {time_needed}, {format_bytes(needed.memory)} of memory each, "
+        f"{format_bytes(needed.disk)} on disk",
         highlight=False,
+        soft_wrap=True,
     )
     if dry_run:
         if place is not None and place.kind == "slurm":
             typer.echo(place.job_script())
         return
-    with contextlib.ExitStack() as stack:
-        client = None if place is None or not needed.left else stack.enter_context(place.client())
-        try:
-            asked.run(
-                workers=count,
-                client=client,
-                progress=lambda jobs: Progress(jobs, console),
-                waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
-            )
-        except KeyboardInterrupt:
-            console.print(
-                "Interrupted. Finished results are saved; run the same command again to resume.", highlight=False
-            )
-            sys.stdout.flush()
-            stack.close()
-            os._exit(130)  # at once: threads may be in the middle of a long computation
-    written = write_study_page(asked)
+    with contextlib.nullcontext() if place is None or not needed.left else place.client() as client:
+        requested.run(
+            workers=count,
+            client=client,
+            console=console,
+            waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
+        )
+    written = write_study_page(requested)
     console.print(f"wrote {out / 'results.zarr'} and {written} in {time.perf_counter() - start:.1f} s", highlight=False)
 
 
@@ -85,12 +82,12 @@ def status(
     load: LoadedFiles = None,
 ) -> None:
     """Report the progress of a sweep: tasks done and failed, with reasons, and the time left."""
-    from ..experiments import Sweep
+    from ..experiments import Sweep, duration
 
     load_modules(load)
     sweep = Sweep.open(folder)
     found = sweep.status()
-    left = "" if found.seconds_left is None else f", about {_duration(found.seconds_left)} left"
+    left = "" if found.seconds_left is None else f", about {duration(found.seconds_left)} left"
     state = "complete" if found.done == found.total else "running" if found.running else "stopped"
     typer.echo(f"{sweep.study.name}: {state}, {found.done} of {found.total} tasks done{left}")
     for name, reason in found.failed.items():
@@ -105,10 +102,20 @@ def export(
     """Write the results of a sweep as one table."""
     from ..experiments import Sweep
 
+    if csv.is_dir():
+        raise ArgumentError(
+            "csv", f"--csv {csv} is a folder. Give the name of a file in it, such as {csv / 'out.csv'}."
+        )
     if not csv.absolute().parent.is_dir():
         raise ArgumentError("csv", f"--csv {csv} is in a folder that does not exist. Make {csv.parent} first.")
     load_modules(load)
-    rows = Sweep.open(folder).write_csv(csv)
+    sweep = Sweep.open(folder)
+    try:
+        rows = sweep.write_csv(csv)
+    except OSError as error:
+        raise ArgumentError(
+            "csv", f"--csv {csv} cannot be written: {error.strerror or error}. Choose another file."
+        ) from None
     typer.echo(f"wrote {rows} rows to {csv}")
 
 
@@ -126,9 +133,3 @@ def cluster_of(words: str | None, profile: Path | None, workers: int | None) -> 
             f"--workers {workers} cannot be combined with --cluster {words}, which has its own. Leave one of them out.",
         )
     return Cluster.of(words, profile)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -11,8 +11,7 @@ from typing import Any
 
 from .. import _checks
 from .._checks import ArgumentError, missing_package
-from ._dask import ClusterError, check_versions, take_cores
-from ._engine import shares
+from ._dask import ClusterError, check_versions
 
 _HOW = "Use local:N, tcp://host:port, or slurm"
 _CONNECT = 10.0  # seconds for a scheduler to answer
@@ -84,7 +83,7 @@ class Cluster:
     @contextmanager
     def client(self) -> Iterator[Any]:
         """A client of it; what was started for it ends with it."""
-        with self._started() as (address, own):
+        with self._started() as address:
             from distributed import Client
 
             try:
@@ -95,31 +94,29 @@ class Cluster:
                     f"address."
                 ) from None
             try:
-                if own:
-                    _deal_out_cores(client)
                 check_versions(client)
                 yield client
             finally:
                 client.close(timeout=2)
 
     @contextmanager
-    def _started(self) -> Iterator[tuple[Any, bool]]:
-        """An address to connect to, and whether its workers are ours alone, on this machine."""
+    def _started(self) -> Iterator[Any]:
+        """What to connect to."""
         require_dask()
         _quiet()
         if self.kind == "scheduler":
-            yield self.address, False
+            yield self.address
             return
         if self.kind == "slurm":
             with self._slurm() as cluster:
                 cluster.scale(jobs=self.profile.get("jobs", 1))
-                yield cluster, False
+                yield cluster
             return
         from distributed import LocalCluster
 
         options: Any = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
         with LocalCluster(n_workers=self.workers, threads_per_worker=1, **options) as cluster:
-            yield cluster, True
+            yield cluster
 
     def job_script(self) -> str:
         """What would be submitted."""
@@ -153,13 +150,6 @@ def _quiet() -> None:
         "distributed.client",
     ):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def _deal_out_cores(client: Any) -> None:
-    addresses = sorted(client.nthreads())
-    dealt = dict(zip(addresses, shares(len(addresses)), strict=True))
-    if all(dealt.values()):
-        client.run(take_cores, dealt)
 
 
 def _read_profile(file: Path) -> dict[str, Any]:

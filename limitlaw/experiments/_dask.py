@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import time
 from collections import OrderedDict
@@ -11,6 +10,7 @@ from itertools import takewhile
 from math import inf
 from typing import Any
 
+from ._engine import Timed, WorkerLostError, timed
 from ._store import Store
 from ._task import Result, Task, code_version
 
@@ -44,7 +44,7 @@ class DaskEngine:
     def busy(self) -> bool:
         return bool(self._running)
 
-    def start(self, ready: list[Task]) -> list[Task]:
+    def submit(self, ready: list[Task]) -> list[Task]:
         room = max(_AHEAD * self._count_threads(), 1) - len(self._running)
         started: list[Task] = []
         while room > 0 and len(started) < len(ready):
@@ -81,7 +81,7 @@ class DaskEngine:
         self._needs.move_to_end(need.key)
         return self._needs[need.key]
 
-    def finished(self) -> Iterator[tuple[Task, BaseException | None]]:
+    def completed(self) -> Iterator[tuple[Task, BaseException | None]]:
         if not self._running:
             time.sleep(_PATIENCE)  # no worker yet
             return
@@ -94,19 +94,27 @@ class DaskEngine:
 
     def _kept(self, batch: list[Task], future: Any) -> Iterator[tuple[Task, BaseException | None]]:
         if future.status == "cancelled":
-            raise self._lost("dropped what it was given")
+            # A result that was scattered lay on a worker that died. The scheduler cannot make it again and cancels
+            # what depends on it, so all are sent anew. A scheduler that is gone is refused by the call.
+            self._call(self._client.nthreads)
+            self._needs.clear()
+            yield from ((task, WorkerLostError("its worker ended")) for task in batch)
+            return
         if future.status == "error":
             self._alone |= {task.key for task in batch}
             error = future.exception() or RuntimeError("it failed without a reason")
             yield from ((task, _explained(error)) for task in batch)
             return
-        for task, (result, seconds) in zip(batch, self._call(future.result), strict=True):
-            self._usual = seconds if self._usual == inf else 0.9 * self._usual + 0.1 * seconds
-            yield task, result if isinstance(result, BaseException) else self._saved(task, result, seconds)
+        for task, result in zip(batch, self._call(future.result), strict=True):
+            if isinstance(result, BaseException):
+                yield task, result
+                continue
+            self._usual = result.seconds if self._usual == inf else 0.9 * self._usual + 0.1 * result.seconds
+            yield task, self._saved(task, result)
 
-    def _saved(self, task: Task, result: Result, seconds: float) -> OSError | None:
+    def _saved(self, task: Task, result: Timed) -> OSError | None:
         try:
-            self._store.save(task, result, seconds=seconds)
+            result.save(task, self._store)
         except OSError as error:
             return error
         return None
@@ -138,23 +146,18 @@ def _code(task: Task) -> str:
     return task.record()["code"]
 
 
-def _compute(batch: list[Task], codes: list[str], *needs: Result) -> list[tuple[Result | BaseException, float]]:
+def _compute(batch: list[Task], codes: list[str], *needs: Result) -> list[Timed | BaseException]:
     """What a worker does: compute with the code that the client has, or say that it is another."""
-    from threadpoolctl import threadpool_limits
-
     if codes != [_code(task) for task in batch]:
         raise RuntimeError(
             "A worker has another version of limitlaw or of its libraries than the client. Install the same on both."
         )
-    out: list[tuple[Result | BaseException, float]] = []
-    with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
-        for task in batch:
-            start = time.process_time()
-            try:
-                result: Result | BaseException = task.run(*needs)
-            except Exception as error:
-                result = RuntimeError(str(error))  # an error of any kind can travel
-            out.append((result, time.process_time() - start))
+    out: list[Timed | BaseException] = []
+    for task in batch:
+        try:
+            out.append(timed(task, needs))
+        except Exception as error:
+            out.append(RuntimeError(str(error)))  # an error of any kind can travel
     return out
 
 
@@ -180,9 +183,3 @@ def check_versions(client: Any) -> None:
             raise ClusterError(
                 f"the worker {address} has another version of limitlaw or of its libraries than this client; install the same on both."
             )
-
-
-def take_cores(shares: dict[str, set[int]], *, dask_worker: Any) -> None:
-    """On a worker: use these cores for all that starts from now on."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, shares[dask_worker.address])

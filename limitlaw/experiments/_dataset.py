@@ -55,14 +55,10 @@ def dataset_of(study: Study, store: Store) -> xr.Dataset:
     return data
 
 
-def encoding_of(data: xr.Dataset, chunks: tuple[int, ...] | None = None) -> dict[Any, Any]:
-    """How zarr keeps the variables: chunks of one entry along the first dimension if asked for."""
-    out: dict[Any, dict[str, Any]] = {}
-    for name, variable in data.data_vars.items():
-        out[name] = {"compressors": None} if variable.size > _LARGE and variable.dtype.kind == "f" else {}
-        if chunks is not None and variable.ndim:
-            out[name]["chunks"] = (*chunks, *variable.shape[len(chunks) :])
-    return out
+def encoding_of(data: xr.Dataset) -> dict[Any, Any]:
+    """How zarr keeps the variables: large arrays as they are."""
+    large = [name for name, variable in data.data_vars.items() if variable.size > _LARGE and variable.dtype.kind == "f"]
+    return {name: {"compressors": None} for name in large}
 
 
 def write_csv(study: Study, data: xr.Dataset, path: Path) -> int:

@@ -24,8 +24,9 @@ def labels_of(data: xr.Dataset | xr.DataArray, dim: str) -> tuple[str, np.ndarra
     if dim in data.coords:
         return dim, data[dim].values
     along = {str(name): c.values for name, c in data.coords.items() if c.dims == (dim,)}
-    distinct = [name for name, v in along.items() if v.dtype.kind in "if" and len(np.unique(v)) == len(v)]
-    name = (distinct or list(along))[0]
+    ordered = sorted(along, key=dim.find)  # as the name of the dimension has them
+    distinct = [name for name in ordered if along[name].dtype.kind in "if" and len({*along[name]}) == len(along[name])]
+    name = (distinct or ordered)[0]
     return name, along[name]
 
 

@@ -1,35 +1,26 @@
-"""Run tasks on this machine: in this process, or on a few of its own."""
+"""Compute tasks: the queue, the contract of engines, and the engine that is this process."""
 
-import atexit
-import functools
-import gc
-import multiprocessing
-import os
-import shutil
-import signal
-import sys
-import threading
+from __future__ import annotations
+
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from ._store import Store, StoreError
-from ._task import Task, with_needs
+from ._task import Result, Task, with_needs
 
 _IN_VIEW = 256  # tasks among which an engine chooses
-
+_MOST_LOST = 20  # times that a task may go down with its worker: jobs end at their time limits, memory runs out
 
 Failures = list[tuple[Task, BaseException]]
 
 
 class TaskError(RuntimeError):
-    """Tasks failed; the message says which one first, with its settings, `failures` has them all with their reasons."""
+    """Tasks failed. The message names the first one with its settings; `failures` has them all with their reasons."""
 
     def __init__(self, failures: Failures) -> None:
         self.failures = failures
@@ -38,15 +29,54 @@ class TaskError(RuntimeError):
         super().__init__(f"{task.name} failed: {error} (settings: {dict(task.settings)}){others}")
 
 
+class WorkerLostError(Exception):
+    """A task went down with its worker through no fault that is known of it. It is submitted again."""
+
+
+class Engine(Protocol):
+    """Computes tasks and keeps their results in a store."""
+
+    def submit(self, ready: list[Task]) -> list[Task]:
+        """Start some of the tasks that are ready, as many as it has room for, and return those."""
+        ...
+
+    def completed(self) -> Iterator[tuple[Task, BaseException | None]]:
+        """Wait a moment for tasks to end, and yield them, each with None or the reason why it has no result."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether a task that was started has not ended."""
+        ...
+
+    def close(self) -> None:
+        """End at once, whatever is being computed."""
+        ...
+
+
 def complete(
     tasks: Iterable[Task], store: Store, *, workers: int = 1, client: Any = None, retries: int = 2
 ) -> Iterator[Task]:
     """Compute what the store lacks of the tasks and their needs; yields each task once its result is there.
 
-    A result is saved before its task is yielded, so it is kept whatever happens next. A task that fails is tried again, `retries` times;
-    then it does not stop those that do not need it, and all failures are raised at the end. One worker is this process; more are processes of their own, each
-    with its share of the cores, and tasks of one program stay with the worker that compiled it while there is other work. A `client` of
-    `dask.distributed` has workers of its own.
+    A result is saved before its task is yielded, so it is kept whatever happens next. A task that fails is tried
+    again; then it does not stop those that do not need it, and all failures are raised at the end. A task whose worker
+    was killed is submitted again too.
+
+    Args:
+        tasks: The tasks.
+        store: Where results are kept; it should be locked.
+        workers: The number of processes; 1 is this process.
+        client: A client of `dask.distributed`, whose workers compute.
+        retries: How often a task that fails is tried again.
+
+    Yields:
+        The tasks and their needs, first those that were there.
+
+    Raises:
+        TaskError: If tasks failed, after all others are done.
+        StoreError: If the store is damaged.
+        ClusterError: If the scheduler goes away.
 
     Example:
         >>> import tempfile, numpy as np
@@ -64,96 +94,146 @@ def complete(
     ordered = with_needs(tasks)
     present = {task.key for task in ordered if store.has(task)}
     yield from (task for task in ordered if task.key in present)
-    waiting = {task.key: task for task in ordered if task.key not in present}
-    if not waiting:
+    queue = _Queue([task for task in ordered if task.key not in present], present)
+    if not queue:
         return
-    failures: dict[str, tuple[Task, BaseException]] = {}
     tries: Counter[str] = Counter()
-    modules = {task.compute.__module__ for task in waiting.values()}
-    engine = _engine(store, min(workers, len(waiting)), client, modules)
+    engine = _engine(store, min(workers, len(queue)), client, queue.modules)
     try:
-        while waiting or engine.busy:
-            ready = (task for task in waiting.values() if all(need.key in present for need in task.needs))
-            for task in engine.start(list(islice(ready, _IN_VIEW))):
-                del waiting[task.key]
-            for task, error in engine.finished():
+        while queue or engine.busy:
+            queue.started(engine.submit(queue.ready()))
+            for task, error in engine.completed():
                 if isinstance(error, OSError | StoreError):  # the disk, on which everything else depends as well
                     raise error
                 if error is None:
-                    present.add(task.key)
+                    queue.done(task)
                     yield task
-                elif tries[task.key] < retries:
-                    tries[task.key] += 1
-                    waiting[task.key] = task  # behind the others
+                    continue
+                tries[task.key] += 1
+                if tries[task.key] <= (_MOST_LOST if isinstance(error, WorkerLostError) else retries):
+                    queue.again(task)
                 else:
-                    failures[task.key] = task, error
-                    _give_up_what_needs(waiting, failures)
+                    queue.failed(task, error)
     finally:
         engine.close()
-    if failures:
-        own = list({task.key: (task, error) for task, error in failures.values()}.values())
-        raise TaskError(own) from own[0][1]
+    if queue.failures:
+        raise TaskError(queue.failures) from queue.failures[0][1]
 
 
-def prepare_processes(*modules: str) -> None:
-    """Begin to import, in a process beside, what computing processes will be forked with; at once if it has begun before.
+class _Queue:
+    """Tasks that wait, in order. A task is ready when all that it needs is done; it is lost with what it needs."""
 
-    Example:
-        >>> from limitlaw.experiments import prepare_processes
-        >>> prepare_processes("limitlaw.networks")  # returns at once
-    """
-    multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
-    resource_tracker.ensure_running()  # which lets interrupts through again
-    # an interrupt is for this process: one that still imports would answer it with a traceback
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        forkserver.ensure_running()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    def __init__(self, tasks: list[Task], present: set[str]) -> None:
+        self.modules = sorted({task.compute.__module__ for task in tasks})
+        self.failures: Failures = []
+        self._blocked: dict[str, set[str]] = {}  # tasks to the needs that they wait for
+        self._needed_by: dict[str, list[Task]] = {}
+        self._ready: dict[str, Task] = {}
+        self._waiting = len(tasks)
+        for task in tasks:
+            missing = {need.key for need in task.needs} - present
+            for key in missing:
+                self._needed_by.setdefault(key, []).append(task)
+            if missing:
+                self._blocked[task.key] = missing
+            else:
+                self._ready[task.key] = task
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    def ready(self) -> list[Task]:
+        """The first of those that are ready."""
+        return list(islice(self._ready.values(), _IN_VIEW))
+
+    def started(self, tasks: list[Task]) -> None:
+        for task in tasks:
+            del self._ready[task.key]
+        self._waiting -= len(tasks)
+
+    def again(self, task: Task) -> None:
+        """Behind the others."""
+        self._ready[task.key] = task
+        self._waiting += 1
+
+    def done(self, task: Task) -> None:
+        for other in self._needed_by.pop(task.key, []):
+            missing = self._blocked.get(other.key)
+            if missing is not None:
+                missing.discard(task.key)
+                if not missing:
+                    del self._blocked[other.key]
+                    self._ready[other.key] = other
+
+    def failed(self, task: Task, error: BaseException) -> None:
+        self.failures.append((task, error))
+        lost = [task]
+        while lost:
+            for other in self._needed_by.pop(lost.pop().key, []):
+                if self._blocked.pop(other.key, None) is not None:
+                    self._waiting -= 1
+                    lost.append(other)
 
 
-def _engine(store: Store, workers: int, client: Any, modules: set[str]) -> "_Engine":
+def _engine(store: Store, workers: int, client: Any, modules: list[str]) -> Engine:
     if client is not None:
         from ._dask import DaskEngine
 
         return DaskEngine(store, client)
-    return _Here(store) if workers == 1 else _Processes(store, workers, modules)
+    if workers == 1:
+        return ThisProcess(store)
+    from ._processes import Processes
+
+    return Processes(store, workers, modules)
 
 
-def _give_up_what_needs(waiting: dict[str, Task], failures: dict[str, tuple[Task, BaseException]]) -> None:
-    """Tasks that can no longer be computed share the failure of what they need."""
-    for task in list(waiting.values()):  # needs come first
-        failed = [failures[need.key] for need in task.needs if need.key in failures]
-        if failed:
-            failures[task.key] = failed[0]
-            del waiting[task.key]
+@dataclass(frozen=True)
+class Timed:
+    """A result with the time that it took.
+
+    Attributes:
+        result: The result.
+        seconds: The CPU time.
+        wall: The time by the clock.
+        first: Whether it was the first task of its program in this process.
+    """
+
+    result: Result
+    seconds: float
+    wall: float
+    first: bool
+
+    def save(self, task: Task, store: Store) -> None:
+        """Keep it."""
+        store.save(task, self.result, seconds=self.seconds, wall=self.wall, first=self.first)
+
+
+_programs: set[tuple[str, str]] = set()  # that this process has compiled
+
+
+def timed(task: Task, needs: Iterable[Result]) -> Timed:
+    """Compute a task."""
+    from threadpoolctl import threadpool_limits
+
+    program = task.compute.__qualname__, task.program
+    first = program not in _programs
+    wall, cpu = time.perf_counter(), time.process_time()
+    with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
+        result = task.run(*needs)
+    _programs.add(program)
+    return Timed(result, time.process_time() - cpu, time.perf_counter() - wall, first)
 
 
 def compute(task: Task, store: Store) -> BaseException | None:
-    """Compute a task and keep its result, with the CPU time it took; an error is returned."""
-    start = time.process_time()
+    """Compute a task and keep its result; an error is returned."""
     try:
-        result = task.run(*(store.load(need) for need in task.needs))
-        store.save(task, result, seconds=time.process_time() - start)
+        timed(task, [store.load(need) for need in task.needs]).save(task, store)
     except Exception as error:
         return error
     return None
 
 
-class _Engine(Protocol):
-    """What computes tasks: takes some of those that are ready, and says which are finished."""
-
-    @property
-    def busy(self) -> bool: ...
-
-    def start(self, ready: list[Task]) -> list[Task]: ...
-
-    def finished(self) -> Iterator[tuple[Task, BaseException | None]]: ...
-
-    def close(self) -> None: ...
-
-
-class _Here:
+class ThisProcess:
     """This process, on a thread of its own: a wait can be interrupted, a computation cannot."""
 
     def __init__(self, store: Store) -> None:
@@ -163,150 +243,14 @@ class _Here:
     def busy(self) -> bool:
         return self._task is not None
 
-    def start(self, ready: list[Task]) -> list[Task]:
+    def submit(self, ready: list[Task]) -> list[Task]:
         self._task = ready[0] if ready else None
         return ready[:1]
 
-    def finished(self) -> Iterator[tuple[Task, BaseException | None]]:
+    def completed(self) -> Iterator[tuple[Task, BaseException | None]]:
         task, self._task = self._task, None
         if task is not None:
-            yield task, self._thread.submit(self._compute, task).result()
-
-    def _compute(self, task: Task) -> BaseException | None:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
-            return compute(task, self._store)
+            yield task, self._thread.submit(compute, task, self._store).result()
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-class _Processes:
-    """Processes of their own, each with its share of the cores; they end with this one, however it ends.
-
-    They are forked from one that has imported what they need, and nothing else: no thread is at work in it.
-    """
-
-    def __init__(self, store: Store, count: int, modules: set[str]) -> None:
-        context = multiprocessing.get_context("forkserver")
-        prepare_processes(*sorted(modules))
-        self._workers: list[_Worker] = []
-        self._compiled = store.part("compiled")
-        self._compiled.mkdir(exist_ok=True)
-        for cores in shares(count):
-            mine, theirs = context.Pipe()
-            process = context.Process(
-                target=_work, args=(store.folder, theirs, cores, str(self._compiled)), daemon=True
-            )
-            process.start()
-            theirs.close()
-            self._workers.append(_Worker(process, mine))
-
-    @property
-    def busy(self) -> bool:
-        return any(worker.task for worker in self._workers)
-
-    def start(self, ready: list[Task]) -> list[Task]:
-        started: list[Task] = []
-        for worker in self._workers:
-            left = [task for task in ready if task not in started]
-            if worker.task is None and left:
-                others = {p for other in self._workers if other is not worker for p in other.programs} - worker.programs
-                task = min(left, key=lambda task: task.program in others)  # the first, of those not compiled elsewhere
-                worker.give(task)
-                started.append(task)
-        return started
-
-    def finished(self) -> Iterator[tuple[Task, BaseException | None]]:
-        talking: Any = wait([worker.pipe for worker in self._workers if worker.task])
-        for worker in self._workers:
-            if worker.pipe in talking:
-                yield worker.take()
-
-    def close(self) -> None:
-        for worker in self._workers:
-            worker.process.kill()
-        for worker in self._workers:
-            worker.process.join()
-        shutil.rmtree(self._compiled, ignore_errors=True)
-
-
-class _Worker:
-    """A process, what it is computing, and the programs it has compiled."""
-
-    def __init__(self, process: Any, pipe: Connection) -> None:
-        self.process, self.pipe = process, pipe
-        self.task: Task | None = None
-        self.programs = {""}
-
-    def give(self, task: Task) -> None:
-        self.task = task
-        self.programs.add(task.program)
-        self.pipe.send(task)
-
-    def take(self) -> tuple[Task, BaseException | None]:
-        task, self.task = self.task, None
-        assert task is not None
-        try:
-            return task, self.pipe.recv()
-        except (EOFError, ConnectionError):
-            raise StoreError(
-                f"{task.name}: the process that computed it was killed, perhaps for lack of memory. Finished results are saved; "
-                f"run the same command again, or use --workers 1."
-            ) from None
-
-
-def _work(folder: Any, pipe: Connection, cores: set[int], compiled: str) -> None:
-    """What a process does until the one that started it ends; `compiled` is where the processes share what they compile."""
-    from ..numerics import keep_compiled
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    if cores:  # libraries start as many threads as they see cores
-        os.sched_setaffinity(0, cores)
-    keep_compiled(compiled)
-    collect_rarely()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    store = Store(folder)
-    with suppress(EOFError, ConnectionError):
-        while True:
-            task = pipe.recv()
-            _one_thread_a_library(len(sys.modules))
-            pipe.send(compute(task, store))
-
-
-@functools.cache
-def _one_thread_a_library(modules: int) -> None:
-    """As in this process; looked after once for so many `modules`, since only new ones bring libraries."""
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1)
-
-
-def collect_rarely() -> None:
-    """For a process that ends soon: fonts and compilers make many small objects, none of them garbage.
-
-    Example:
-        >>> import gc
-        >>> from limitlaw.experiments import collect_rarely
-        >>> before = gc.get_threshold()
-        >>> collect_rarely()
-        >>> gc.get_threshold()
-        (200000, 20, 20)
-        >>> gc.set_threshold(*before)
-    """
-    gc.set_threshold(200_000, 20, 20)
-    atexit.register(gc.freeze)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def shares(count: int) -> list[set[int]]:
-    """The cores, dealt out."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    return [set(cores[i::count]) or set(cores) for i in range(count)]

@@ -1,92 +1,122 @@
-"""What a run shows while it runs: bars on a terminal, plain lines elsewhere."""
+"""What a run shows while it runs: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ._task import Task, with_needs
+from ._costs import Costs, kind_of
+from ._task import Task
 
 _SILENCE = 5.0  # seconds between lines where there is no terminal
-_EXPECTED, _TRUST = (
-    0.6,
-    15.0,
-)  # seconds of a run for each of work, and the work after which the run's own pace counts as much as that
 
 
 class Progress:
-    """How far each job (a named list of tasks) is, and when it will be ready at the present pace.
+    """How far the jobs of a run are, and how long the rest will take.
 
-    Jobs are worked on in their order, so a job is ready when what is left of those before it and of itself is done.
+    The time left is that of the tasks that are left, as they have been measured on this machine, in this run or
+    before, divided among the workers. Until enough is known it is "measuring".
+
+    Args:
+        jobs: For each job the tasks that it needs.
+        console: Where to show it; None shows nothing.
+        costs: What tasks cost.
+        workers: The number of tasks that are computed at once.
 
     Example:
-        >>> import numpy as np
+        >>> import numpy as np, tempfile, pathlib
         >>> from rich.console import Console
-        >>> from limitlaw.experiments import Progress, Task
+        >>> from limitlaw.experiments import Costs, Progress, Task
         >>> def squares(*, count):
         ...     return {"squares": np.arange(count) ** 2}
-        >>> task = Task("squares", squares, {"count": 3})
-        >>> progress = Progress({"squares": [task]}, Console())
-        >>> progress.note("squares")
-        '1 s left'
-        >>> progress.done(task, computed=True)
-        >>> progress.note("squares")
-        'computed'
+        >>> tasks = [Task(f"squares {n}", squares, {"count": n}) for n in (3, 4, 5)]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     costs = Costs(pathlib.Path(folder, "costs.json"))
+        ...     progress = Progress({"squares": tasks}, None, costs)
+        ...     before = progress.note()
+        ...     for task in tasks[:2]:
+        ...         costs.measured(task, 4.0, first=False)
+        ...         progress.done(task)
+        >>> before, progress.note()
+        ('0 of 3 tasks, measuring', '2 of 3 tasks, about 4 s left')
     """
 
-    def __init__(self, jobs: Mapping[str, Iterable[Task]], console: Any) -> None:
-        self._console, self._bars = console, None
-        self._left = {name: {task.key: task.cost for task in with_needs(tasks)} for name, tasks in jobs.items()}
-        self._total = {name: sum(left.values()) for name, left in self._left.items()}
-        self._start, self._spent, self._said = time.monotonic(), 0.0, time.monotonic()
-        self._rows: dict[str, Any] = {}
+    def __init__(
+        self, jobs: Mapping[str, Sequence[Task]], console: Any, costs: Costs | None = None, workers: int = 1
+    ) -> None:
+        self._console, self._costs, self._workers = console, costs or Costs(), max(workers, 1)
+        self._left = {task.key: task for tasks in jobs.values() for task in tasks}
+        self._jobs = {name: {task.key for task in tasks} for name, tasks in jobs.items()}
+        self._groups: dict[str, tuple[int, float]] = {}
+        for task in self._left.values():
+            self._count(task, 1)
+        self._total = len(self._left)
+        self._start = self._said = time.monotonic()
+        self._bar: Any = None
+
+    def _count(self, task: Task, sign: int) -> None:
+        kind = kind_of(task)
+        count, nominal = self._groups.get(kind, (0, 0.0))
+        self._groups[kind] = count + sign, nominal + sign * task.cost
+        if self._groups[kind][0] == 0:
+            del self._groups[kind]
 
     @contextmanager
-    def showing(self) -> Iterator["Progress"]:
-        """Show bars, if there is a terminal to show them on."""
-        if not self._console.is_terminal:
+    def showing(self) -> Iterator[Progress]:
+        """Show a bar, if there is a terminal to show it on."""
+        if self._console is None or not (self._console.is_terminal or self._console.is_jupyter):
             yield self
             return
         from rich.progress import BarColumn, Progress as Bars, TextColumn
 
-        columns = (TextColumn("{task.description:<15}"), BarColumn(24), TextColumn("{task.fields[note]}"))
-        with Bars(*columns, console=self._console, transient=True) as self._bars:
-            for name, total in self._total.items():
-                self._rows[name] = self._bars.add_task(name, total=max(total, 1e-9), note="")
-            yield self
-            self._bars = None
+        columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[note]}"))
+        with Bars(*columns, console=self._console, transient=True) as bars:
+            row = bars.add_task(self._current, total=max(self._total, 1), note=self.note())
+            self._bar = bars, row
+            try:
+                yield self
+            finally:
+                self._bar = None
 
-    def done(self, task: Task, *, computed: bool) -> None:
+    @property
+    def _current(self) -> str:
+        return next((name for name, keys in self._jobs.items() if keys & self._left.keys()), "")
+
+    def done(self, task: Task) -> None:
         """A task is there."""
-        if computed:
-            self._spent += task.cost
-        for left in self._left.values():
-            left.pop(task.key, None)
+        if self._left.pop(task.key, None) is None:
+            return
+        self._count(task, -1)
         now = time.monotonic()
-        if self._bars is not None:
-            for name, row in self._rows.items():
-                completed = self._total[name] - sum(self._left[name].values())
-                self._bars.update(row, completed=completed, note=self.note(name), visible=bool(self._left[name]))
+        if self._bar is not None:
+            bars, row = self._bar
+            bars.update(row, completed=self._total - len(self._left), description=self._current, note=self.note())
         elif now - self._said > _SILENCE:
             self._said = now
-            waiting = next((name for name, left in self._left.items() if left), None)
-            if waiting:
-                every = f"; all: {self.note(list(self._left)[-1])}" if len(self._left) > 1 else ""
-                self.say(f"{waiting}: {self.note(waiting)}{every}")
+            self.say(f"{self._current}: {self.note()}")
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        self._console.print(f"{time.monotonic() - self._start:5.0f} s  {text}", highlight=False)
+        if self._console is not None:
+            self._console.print(f"{time.monotonic() - self._start:5.0f} s  {text}", highlight=False)
 
-    def note(self, name: str) -> str:
-        """When a job will be ready."""
-        if not self._left[name]:
-            return "computed"
-        ahead: dict[str, float] = {}
-        for job, left in self._left.items():
-            ahead |= left
-            if job == name:
-                break
-        # a run begins with what is compiled and imported: its pace is believed by and by
-        pace = (time.monotonic() - self._start + _EXPECTED * _TRUST) / (self._spent + _TRUST)
-        return f"{pace * sum(ahead.values()):.0f} s left"
+    def note(self) -> str:
+        """How many tasks are done, and the time left."""
+        seconds = self._costs.of_groups(self._groups)
+        left = "measuring" if seconds is None else f"about {duration(seconds / self._workers)} left"
+        return f"{self._total - len(self._left)} of {self._total} tasks, {left}"
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    Example:
+        >>> from limitlaw.experiments import duration
+        >>> duration(12.3), duration(600), duration(9000)
+        ('12 s', '10 minutes', '2.5 hours')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

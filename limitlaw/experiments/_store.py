@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from . import _lock
 from ._task import Result, Task
 
-_FORMAT = 2
+_FORMAT = 3
 _MARK = "limitlaw-store.json"
 _KEY = "key of the result"  # among its arrays, so that no file can stand in for another
 
@@ -47,13 +47,14 @@ class Store:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         mark = self.folder / _MARK
-        if self.folder.exists() and not mark.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+        if mark.exists():
+            self._check(mark)  # before anything in it is touched
+        elif self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             raise StoreError(f"{self.folder} is not a store of limitlaw. Move it away, or choose another folder.")
         self.results.mkdir(parents=True, exist_ok=True)
         if not mark.exists():
             with replacing(mark) as path:
                 path.write_text(json.dumps({"store": "limitlaw", "format": _FORMAT}) + "\n")
-        self._check(mark)
 
     def _check(self, mark: Path) -> None:
         try:
@@ -72,18 +73,7 @@ class Store:
     @contextlib.contextmanager
     def locked(self, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Hold the store for this process; `waiting` is called once if another one has it. The lock ends with its process."""
-        import fcntl
-
-        with open(self.folder / "lock", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting()
-                while True:  # not a blocking call: it would keep an interrupt waiting
-                    time.sleep(0.1)
-                    with contextlib.suppress(BlockingIOError):
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        break
+        with _lock.locked(self.folder / "lock", waiting):
             remove_parts(self.folder, self.results, *self.results.iterdir())
             yield
 
@@ -93,16 +83,7 @@ class Store:
 
     def is_locked(self) -> bool:
         """Whether a run holds the store."""
-        import fcntl
-
-        try:
-            with open(self.folder / "lock") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        return _lock.is_locked(self.folder / "lock")
 
     def path(self, key: str) -> Path:
         """Where the result with a key is, or will be."""
@@ -128,11 +109,20 @@ class Store:
             f"{self.path(task.key)} ({task.name}) is damaged ({reason}); delete it and run again, and it is computed anew."
         )
 
-    def save(self, task: Task, result: Result, *, seconds: float) -> None:
-        """Keep a result, and beside it what it depends on and how long it took."""
+    def save(self, task: Task, result: Result, *, seconds: float, wall: float = 0.0, first: bool = False) -> None:
+        """Keep a result, and beside it what it depends on and how long it took.
+
+        Args:
+            task: The task.
+            result: Its result.
+            seconds: The CPU time that it took.
+            wall: The time that it took by the clock.
+            first: Whether it was the first of its program in its process, which compiles it.
+        """
         path = self.path(task.key)
         path.parent.mkdir(exist_ok=True)
-        record = {"name": task.name, "seconds": round(seconds, 3), **task.record()}
+        took = {"seconds": round(seconds, 3), "wall": round(wall, 4), "first": first}
+        record = {"name": task.name, **took, **task.record()}
         with replacing(path.with_suffix(".json")) as part:
             part.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
         with replacing(path) as part, open(part, "wb") as file:
@@ -154,12 +144,22 @@ class Store:
             raise self._damaged(task, "it holds another result")
         return result
 
+    def record(self, task: Task) -> dict[str, Any]:
+        """What is kept beside a result; empty if there is none."""
+        try:
+            return dict(json.loads(self.path(task.key).with_suffix(".json").read_text()))
+        except (OSError, ValueError, TypeError):
+            return {}
+
     def seconds(self, task: Task) -> float:
         """The CPU time of the task when it was computed."""
-        try:
-            return float(json.loads(self.path(task.key).with_suffix(".json").read_text())["seconds"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return 0.0
+        seconds = self.record(task).get("seconds", 0.0)
+        return float(seconds) if isinstance(seconds, int | float) else 0.0
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder is a store, of this version or another."""
+    return (folder / _MARK).exists()
 
 
 def remove_parts(*folders: Path) -> None:

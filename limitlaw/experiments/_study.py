@@ -148,7 +148,7 @@ class Study:
             folder: Where results are kept; what is there is not computed again. Without one they are not kept.
             workers: The number of processes; 1 is this process.
             client: A client of `dask.distributed`, whose workers compute.
-            progress: Whether to show a progress bar, on a terminal or in a notebook, after two seconds.
+            progress: Whether to show a progress bar, on a terminal or in a notebook.
 
         Returns:
             The dataset: a dimension for each axis and each group of zipped axes, `trial`, and those of the measures.
@@ -164,11 +164,12 @@ class Study:
             >>> dict(data.sizes)
             {'width': 2, 'trial': 1}
         """
+        from .._progress import console as progress_console
         from ._sweep import Sweep
 
         with tempfile.TemporaryDirectory() as own:
             sweep = Sweep(self, Path(own, "sweep") if folder is None else folder)
-            sweep.run(workers=workers, client=client)
+            sweep.run(workers=workers, client=client, console=progress_console() if progress else None)
             return sweep.dataset()
 
     def plot(self, measure: str | None = None, *, folder: str | Path | None = None) -> Any:
@@ -347,7 +348,7 @@ class Study:
     @cached_property
     def points(self) -> list[Point]:
         """Every combination of values, each checked."""
-        out = []
+        out: list[Point] = []
         choices = (enumerate(zip(*(self.axes[name] for name in group), strict=True)) for group in self.groups.values())
         names = [name for group in self.groups.values() for name in group]
         for chosen in itertools.product(*choices):

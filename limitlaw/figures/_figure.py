@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .._format import Table
 from ..experiments import Store, Study, Task, dataset_of
+from ..networks import OwnKind
 from ._settings import Settings
 from ._style import WIDTH, style
 from ._templates import text_of, texts_of
@@ -36,15 +39,15 @@ class Figure:
 
     The module has
 
-    - `TITLE`, `CLAIM` (what the paper says) and `GROUP` ("attention", "slr" or "deep");
+    - `TITLE`, `CLAIM` (what the paper says) and `GROUP` ("attention", "slr" or "deep", or another);
     - `STUDY`: a `Study`, a dictionary of named studies, or a function of `Settings` that returns one of them;
     - perhaps `gather(data, settings)`, which makes one dataset of those of the studies: `data` is the dataset of the
       study, or a dictionary of datasets. Without it `plot` and `numbers` get `data` as it is;
     - `plot(data, axes)`, which draws on matplotlib axes; with a `LAYOUT`, a mosaic of names, `axes` is a dictionary of
       them. `HEIGHT` is that of the figure in inches;
     - `numbers(data)`, a dictionary for the template of the figure; `numbers(data)["table"]` is its table;
-    - `TEMPLATE`, which sets `verdict`, `finding` and `setup` (see jinja2); without it the file `templates/NAME.md.j2`
-      of the package does.
+    - a template, which sets the texts `verdict`, `finding` and `setup` in Markdown from those numbers: the file
+      `templates/NAME.md.j2` of the package, or `TEMPLATE` in a file of one's own.
 
     Example:
         >>> from limitlaw.figures import FIGURES, Settings
@@ -74,7 +77,20 @@ class Figure:
     @property
     def group(self) -> str:
         """The group of figures that it belongs to."""
-        return self.module.GROUP
+        return getattr(self.module, "GROUP", "further figures")
+
+    @property
+    def file(self) -> Path:
+        """The file that describes it."""
+        return Path(str(self.module.__file__))
+
+    @property
+    def own(self) -> OwnKind | None:
+        """What another process needs to load it, if it is not a figure of the package."""
+        if self.module.__name__.startswith(f"{__package__}."):
+            return None
+        digest = hashlib.sha256(self.file.read_bytes()).hexdigest()
+        return OwnKind(f"figure {self.name}", self.module.__name__, str(self.file), digest)
 
     def studies(self, settings: Settings) -> dict[str, Study]:
         """What is computed for it, by the names in its `STUDY`; a single study has the name "".
@@ -127,7 +143,9 @@ class Figure:
     def words(self, data: xr.Dataset) -> Words:
         """What is said about the data."""
         numbers = self.numbers(data)
-        given = {**numbers, "data": data.attrs, "sizes": data.sizes}
-        own: str | None = getattr(self.module, "TEMPLATE", None)
-        said = texts_of(f"{self.name}.md.j2", given) if own is None else text_of(own, given)
-        return Words(**{part: " ".join(said[part].split()) for part in _PARTS}, table=numbers["table"])
+        given = {**numbers, "data": getattr(data, "attrs", {}), "sizes": getattr(data, "sizes", {})}
+        if self.own is None:
+            said = texts_of(f"{self.name}.md.j2", given)
+        else:
+            said = text_of(getattr(self.module, "TEMPLATE", ""), given)
+        return Words(**{part: " ".join(said.get(part, "").split()) for part in _PARTS}, table=numbers["table"])

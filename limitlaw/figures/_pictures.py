@@ -1,5 +1,6 @@
 """The pictures of a figure as a task: drawn wherever tasks are computed, and kept under all that they depend on."""
 
+import sys
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -30,6 +31,7 @@ def pictures(figure: Figure, settings: Settings) -> Task:
         draw,
         {"figure": figure.name, "settings": asdict(settings)},
         needs=tuple(figure.tasks(settings)),
+        kinds=() if figure.own is None else (figure.own,),
         packages=(*NUMERICAL, "slr", "figures"),
         cost=0.25,
     )
@@ -39,7 +41,8 @@ def draw(*results: Result, figure: str, settings: dict[str, Any]) -> Result:
     """The files of a figure, as bytes, from the results of its tasks."""
     from . import FIGURES
 
-    drawn, chosen = FIGURES[figure], Settings(**settings)
+    # a figure of one's own has been loaded, as a module of its name
+    drawn, chosen = FIGURES.get(figure) or Figure(sys.modules[figure]), Settings(**settings)
     left, found = iter(results), {}
     for name, study in drawn.studies(chosen).items():
         found[name] = empty_dataset(study)

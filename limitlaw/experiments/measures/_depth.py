@@ -92,8 +92,17 @@ class BlockSummary(DepthMeasure):
         return t.summary()[self.of_block]
 
 
+class _OfPairs(DepthMeasure):
+    """A measure of pairs of tokens."""
+
+    def check(self, member: Member) -> None:
+        super().check(member)
+        if member.tokens < 2:
+            raise ArgumentError("measure", f"measure={self.name!r} is of pairs of tokens, but there is one token.")
+
+
 @dataclass(frozen=True)
-class BlockGap(DepthMeasure):
+class BlockGap(_OfPairs):
     """`1 - cos`, averaged over pairs of tokens, without the rounding that a mean cosine close to 1 has."""
 
     name = "block_gap"
@@ -104,7 +113,7 @@ class BlockGap(DepthMeasure):
 
 
 @dataclass(frozen=True)
-class BlockGapCubed(DepthMeasure):
+class BlockGapCubed(_OfPairs):
     r"""The mean of `(1 - cos) |C K C|^2 / s^2` over draws, `C` the centring of the `s` tokens.
 
     Times the squared score scale it is what attention alone makes of `1 - cos` in the next block, while scores are
@@ -160,7 +169,7 @@ class ReadoutKurtosis(DepthMeasure):
 
 
 def pair_gap(K: np.ndarray) -> np.ndarray:
-    """`1 - cos`, averaged over pairs of tokens, of Gram matrices `(..., s, s)`.
+    """`1 - cos`, averaged over pairs of tokens, of Gram matrices `(..., s, s)`; the cosine with a zero token is 0.
 
     Example:
         >>> import numpy as np
@@ -170,7 +179,8 @@ def pair_gap(K: np.ndarray) -> np.ndarray:
     """
     length = np.sqrt(np.diagonal(K, axis1=-2, axis2=-1))
     i, j = np.tril_indices(K.shape[-1], -1)
-    return (1 - K[..., i, j] / (length[..., i] * length[..., j])).mean(axis=-1)
+    sizes = length[..., i] * length[..., j]
+    return (1 - np.divide(K[..., i, j], sizes, out=np.zeros_like(sizes), where=sizes != 0)).mean(axis=-1)
 
 
 def _mean(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
