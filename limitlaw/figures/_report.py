@@ -121,7 +121,7 @@ class Report:
 
     def _texts_of_group(self, name: str) -> dict[str, str]:
         if name not in ("attention", *_OTHERS):
-            return {"title": name, "claimant": "Claim", "summary": ""}
+            return {"title": name.capitalize(), "claimant": "Claim", "summary": ""}
         return texts_of(f"group_{name}.md.j2", self._given)
 
     def _section_of_group(self, name: str, texts: dict[str, str]) -> Section:
@@ -163,12 +163,11 @@ class Report:
                 rows.append((experiment + part, hours, self._work([task for name in names for task in tasks[name]])))
         total = sum(hours for _, hours, _ in rows if isinstance(hours, float))
         rows.append(("all", total or "", self._work([task for some in tasks.values() for task in some])))
-        counts = "" if self.settings.at_full_counts else ", with fewer samples"
         columns = (
-            Column("the authors' scripts, core-hours", 3, one_quantity=False),
-            Column(f"limitlaw reproduce{counts}, core-seconds", 3),
+            Column("authors, core-hours", 3, one_quantity=False),
+            Column("limitlaw, core-seconds", 3, one_quantity=False),
         )
-        return Table(("", *columns), rows)
+        return Table(("experiment", *columns), rows)
 
     def _work(self, tasks: Sequence[Task]) -> float:
         """Seconds of work, each result counted once."""
