@@ -12,9 +12,7 @@ from ._page import (
     Picture as Picture,
     Section as Section,
     Summary as Summary,
-    as_html as as_html,
     page as page,
-    with_formats as with_formats,
 )
 from ._plain import read as read
 from ._progress import Progress as Progress, duration as duration

@@ -34,7 +34,7 @@ class Summary:
 
     def html(self) -> str:
         """The table in HTML."""
-        rows = [[as_html(cell, inline=True) for cell in row] for row in self.rows]
+        rows = [[_as_html(cell, inline=True) for cell in row] for row in self.rows]
         return str(_environment().get_template("summary.html.j2").render(header=self.header, rows=rows))
 
 
@@ -86,29 +86,10 @@ def page(title: str, parts: Sequence[Part]) -> str:
     )
 
 
-def as_html(markdown: str, *, inline: bool = False) -> str:
-    """Markdown as HTML; tags in it are shown as text.
-
-    Args:
-        markdown: The text.
-        inline: Whether it is a phrase rather than paragraphs.
-
-    Returns:
-        The HTML.
-
-    Example:
-        >>> from limitlaw.experiments import as_html
-        >>> as_html("**Holds** for *n* < 64.", inline=True)
-        '<strong>Holds</strong> for <em>n</em> &lt; 64.'
-    """
+def _as_html(markdown: str, *, inline: bool = False) -> str:
+    """Markdown as HTML, paragraphs or a phrase; tags in it are shown as text."""
     renderer = _renderer()
     return renderer.renderInline(markdown) if inline else renderer.render(markdown)
-
-
-def with_formats(environment: Any) -> Any:
-    """The same jinja2 environment, with the number formats of the package as filters."""
-    environment.filters |= FILTERS
-    return environment
 
 
 @functools.cache
@@ -128,12 +109,13 @@ def _environment() -> Any:
     environment.filters["part"] = lambda part: Markup("".join(_html_of(part)))
     environment.filters["safe_html"] = Markup
     environment.tests["section"] = lambda part: isinstance(part, Section)
-    return with_formats(environment)
+    environment.filters |= FILTERS
+    return environment
 
 
 def _html_of(part: Part) -> Iterator[str]:
     if isinstance(part, str):
-        yield as_html(part)
+        yield _as_html(part)
     elif isinstance(part, Table):
         yield f'<div class="scroll" tabindex="0" role="region" aria-label="Table">{part.html(typeset=True)}</div>'
     elif not isinstance(part, Section):

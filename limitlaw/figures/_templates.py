@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..experiments import with_formats
+from .._format import FILTERS
 
 _FOLDER = Path(__file__).with_name("templates")
 
@@ -14,7 +14,7 @@ def texts_of(name: str, given: Mapping[str, Any]) -> dict[str, str]:
     """The texts that a template of this folder sets, by name.
 
     Example:
-        >>> from limitlaw.figures._templates import text_of, texts_of
+        >>> from limitlaw.figures._templates import text_of
         >>> text_of("{% set finding %}n = {{ n | number }}{% endset %}", {"n": 1024})
         {'finding': 'n = 1,024'}
     """
@@ -37,4 +37,6 @@ def _environment() -> Any:
 
     # `set` blocks keep their line breaks, which separate the paragraphs and lists of Markdown
     loader = FileSystemLoader(_FOLDER)
-    return with_formats(Environment(loader=loader, undefined=StrictUndefined, autoescape=False))
+    environment = Environment(loader=loader, undefined=StrictUndefined, autoescape=False)
+    environment.filters |= FILTERS
+    return environment
