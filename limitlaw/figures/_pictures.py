@@ -23,8 +23,8 @@ def pictures(figure: Figure, settings: Settings) -> Task:
     Example:
         >>> from limitlaw.figures import FIGURES, Settings, pictures
         >>> task = pictures(FIGURES["slr_phase"], Settings.quick())
-        >>> task.name, [need.name for need in task.needs]
-        ('slr_phase: pictures', ['phases over alpha and gamma', 'phases over alpha and beta', 'phases over mu and beta'])
+        >>> task.name, [need.name for need in task.needs][:2]
+        ('slr_phase: pictures', ['phases over alpha and gamma: phases', 'phases over alpha and beta: phases'])
     """
     return Task(
         f"{figure.name}: pictures",
