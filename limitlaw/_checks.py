@@ -250,9 +250,19 @@ def known_keys(what: str, table: Mapping[str, Any], known: Iterable[str]) -> Non
             raise ArgumentError(str(key), f"{key!r} is not a key of {what}. {suggestion(key, names)}")
 
 
+_MOST_TOML = 4 * 2**20  # bytes: Python's parser takes 4 s for one MiB
+
+
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
+        size = Path(path).stat().st_size
+        if size > _MOST_TOML:
+            raise ArgumentError(
+                "path",
+                f"{path} has {format_bytes(size)}, and at most {format_bytes(_MOST_TOML)} can be read in a reasonable "
+                f"time. Describe larger arrays in Python.",
+            )
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ArgumentError("path", f"{path} cannot be read: {error.strerror or error}.") from None

@@ -1,6 +1,7 @@
 """Tasks that wait, fail and leave traces, in a module that workers can import."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -35,6 +36,21 @@ def busy(*, seed, seconds):
     while time.process_time() < end:
         x = np.sqrt(x + 1)
     return {"numbers": x}
+
+
+def dies(*, times, folder, name):
+    """Is killed so many times, as for lack of memory, then works."""
+    tries = len(list(Path(folder).glob(f"{name}-*")))
+    if tries < times:
+        (Path(folder) / f"{name}-{tries}").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"numbers": np.array([tries])}
+
+
+def together(*parts, power, seconds=0.0, trace=""):
+    """Needs others, and takes a while."""
+    numbers(seed=0, seconds=seconds, trace=trace)
+    return {"numbers": sum(part["numbers"] ** power for part in parts)}
 
 
 def many(tasks, **settings):

@@ -83,4 +83,5 @@ def reproduce(
     console.print(
         f"{'wrote ' if work.written else 'nothing to do in '}{last} in {time.perf_counter() - start:.1f} s",
         highlight=False,
+        soft_wrap=True,
     )

@@ -46,15 +46,15 @@ def sweep(
     with _progress.task("Reading the study"):
         requested = Sweep(read(study), out)
         place = cluster_of(cluster, profile, workers)
-        needed = requested.check_room()
-    count = available_cores() if workers is None else workers
-    at_once = place.workers if place is not None and place.workers else count
+        count = available_cores() if workers is None else workers
+        at_once = place.workers if place is not None and place.workers else count
+        needed = requested.check_room(at_once)
     if not needed.left:
         time_needed = "nothing left to compute"
     elif needed.seconds is None:
         time_needed = "time not yet measured on this machine"
     else:
-        time_needed = f"about {duration(needed.seconds / min(at_once, needed.left))} on {at_once} at once"
+        time_needed = f"about {duration(needed.seconds)} on {at_once} at once"
     console.print(
         f"{requested.study.name}: {len(requested.study.points)} points, {needed.tasks} tasks, "
         f"{needed.tasks - needed.left} of them done; {time_needed}, {format_bytes(needed.memory)} of memory each, "
@@ -74,7 +74,11 @@ def sweep(
             waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
         )
     written = write_study_page(requested)
-    console.print(f"wrote {out / 'results.zarr'} and {written} in {time.perf_counter() - start:.1f} s", highlight=False)
+    console.print(
+        f"wrote {out / 'results.zarr'} and {written} in {time.perf_counter() - start:.1f} s",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def status(

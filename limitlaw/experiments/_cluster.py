@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _checks
-from .._checks import ArgumentError, missing_package
+from .._checks import ArgumentError, ArgumentTypeError, missing_package
 from ._dask import ClusterError, check_versions
 
 _HOW = "Use local:N, tcp://host:port, or slurm"
@@ -19,8 +20,8 @@ _PROFILE = {
     "jobs": (int, "the number of jobs to submit"),
     "cores": (int, "the cores of a job"),
     "processes": (int, "the number of workers in a job"),
-    "memory": (str, "the memory of a job, such as '16GB'"),
-    "walltime": (str, "the time limit, such as '01:00:00'"),
+    "memory": (str, "the memory of a job"),
+    "walltime": (str, "the time limit of a job"),
     "queue": (str, "the partition"),
     "account": (str, "the account to charge"),
     "interface": (str, "the network interface, such as 'ib0'"),
@@ -31,6 +32,7 @@ _PROFILE = {
     "log_directory": (str, "for the logs of jobs"),
 }
 _NEEDED = ("cores", "memory")
+_TIMES_AND_SIZES = {"memory": r"\d+(\.\d+)?\s*([kKMGTP]i?)?B?", "walltime": r"(\d+-)?\d+(:\d+){0,2}"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Cluster:
     @classmethod
     def of(cls, text: str, profile: Path | None = None) -> Cluster:
         """From the words of `--cluster`, and a profile file for `slurm`."""
+        if not isinstance(text, str):
+            raise ArgumentTypeError("cluster", f"cluster={text!r} must be text. {_HOW}.")
         if text == "slurm":
             if profile is None:
                 raise ArgumentError(
@@ -159,6 +163,11 @@ def _read_profile(file: Path) -> dict[str, Any]:
         kind, meaning = _PROFILE[name]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ArgumentError("profile", f"--profile {file}: {name}={value!r} must be {kind.__name__}, {meaning}.")
+        if name in _TIMES_AND_SIZES and not re.fullmatch(_TIMES_AND_SIZES[name], value):
+            example = "'16GB'" if name == "memory" else "'01:00:00'"
+            raise ArgumentError(
+                "profile", f"--profile {file}: {name}={value!r} is not {meaning}. Give one such as {example}."
+            )
     for name in _NEEDED:
         if name not in table:
             raise ArgumentError("profile", f"--profile {file} has no {name!r}, {_PROFILE[name][1]}. Add it.")

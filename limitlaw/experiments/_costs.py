@@ -61,15 +61,18 @@ class Costs:
             found = json.loads(self._file.read_text(encoding="utf-8"))
             self._kinds = {name: _Kind(*map(float, numbers)) for name, numbers in found.items()}
 
-    def seconds(self, tasks: Iterable[Task]) -> float | None:
-        """The seconds of work in tasks, compilation included; None if too few of their kinds have been measured."""
+    def seconds(self, tasks: Iterable[Task], workers: int = 1) -> float | None:
+        """The seconds that tasks take on so many workers; None if too few of their kinds have been measured.
+
+        Compilation counts, and is not shared: the program that takes longest to compile is a lower bound.
+        """
         groups: dict[str, tuple[int, float]] = {}
         for task in tasks:
             count, nominal = groups.get(kind_of(task), (0, 0.0))
             groups[kind_of(task)] = count + 1, nominal + task.cost
-        return self.of_groups(groups)
+        return self.of_groups(groups, workers)
 
-    def of_groups(self, groups: dict[str, tuple[int, float]]) -> float | None:
+    def of_groups(self, groups: dict[str, tuple[int, float]], workers: int = 1) -> float | None:
         """The same, for the number of tasks of each kind and the sum of their nominal costs."""
         total = known_nominal = known_seconds = 0.0
         counted = measured = 0
@@ -85,7 +88,9 @@ class Costs:
             return None
         # those that are not known are taken to be as the others
         rest = sum(nominal for name, (_, nominal) in groups.items() if name not in self._kinds)
-        return total + (rest * known_seconds / known_nominal if known_nominal else 0.0)
+        total += rest * known_seconds / known_nominal if known_nominal else 0.0
+        longest = max((self._kinds[name].first for name in groups if name in self._kinds), default=0.0)
+        return max(total / workers, longest)
 
     def measured(self, task: Task, seconds: float, *, first: bool) -> None:
         """A task has taken so many seconds; `first` says that it was the first of its kind in its process."""

@@ -104,8 +104,8 @@ class Progress:
 
     def note(self) -> str:
         """How many tasks are done, and the time left."""
-        seconds = self._costs.of_groups(self._groups)
-        left = "measuring" if seconds is None else f"about {duration(seconds / self._workers)} left"
+        seconds = self._costs.of_groups(self._groups, self._workers)
+        left = "measuring" if seconds is None else f"about {duration(seconds)} left"
         return f"{self._total - len(self._left)} of {self._total} tasks, {left}"
 
 

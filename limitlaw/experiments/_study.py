@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _checks
+from .. import _checks, _progress
 from .._checks import ArgumentError, ArgumentTypeError
 from .._format import Table
-from ..networks import Network, as_plain, from_plain
+from ..networks import Network, as_plain
 from ._family import Family, Member, NetworkFamily, ProblemFamily
 from .measures import Density, Measure, Quantiles, Variable, measures_of
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ._plan import Measurement
 
 _MOST_TASKS = 1_000_000
+_MOST_CHECKED = 2_000  # points of which each is checked by itself, at about a millisecond
+_SHOWN_EVERY = 100  # points: a bar that moves at each would take as long as the points
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Study:
     - of a problem: "risk", "mean_field_risk", "refined_risk" (all: "risks") at `overlaps`, "baselines", and `Descent`,
       `Simulation`, `Landscape`, `StationaryPoints`, `Basins` and `Phases`.
 
-    Every point and trial has its own seed, made from `seed` and its values, so that another trial or axis value changes
+    Every combination is checked, but for points beyond the first two thousand that differ from one which was checked in
+    positive decimal numbers alone. Every point and trial has its own seed, made from `seed` and its values, so that another trial or axis value changes
     none of the others. A limit is computed once, from four times as many samples where it has to be drawn, and serves all
     trials. At infinite width they are one and the same.
 
@@ -164,12 +167,11 @@ class Study:
             >>> dict(data.sizes)
             {'width': 2, 'trial': 1}
         """
-        from .._progress import console as progress_console
         from ._sweep import Sweep
 
         with tempfile.TemporaryDirectory() as own:
             sweep = Sweep(self, Path(own, "sweep") if folder is None else folder)
-            sweep.run(workers=workers, client=client, console=progress_console() if progress else None)
+            sweep.run(workers=workers, client=client, console=_progress.console() if progress else None)
             return sweep.dataset()
 
     def plot(self, measure: str | None = None, *, folder: str | Path | None = None) -> Any:
@@ -347,15 +349,41 @@ class Study:
 
     @cached_property
     def points(self) -> list[Point]:
-        """Every combination of values, each checked."""
+        """Every combination of values, checked."""
         out: list[Point] = []
-        choices = (enumerate(zip(*(self.axes[name] for name in group), strict=True)) for group in self.groups.values())
+        choices = [
+            list(enumerate(zip(*(self.axes[name] for name in group), strict=True))) for group in self.groups.values()
+        ]
         names = [name for group in self.groups.values() for name in group]
-        for chosen in itertools.product(*choices):
-            values = dict(zip(names, (value for _, together in chosen for value in together), strict=True))
-            place = {name: values[name] for name in self.axes}
-            out.append(Point(place, tuple(i for i, _ in chosen), self._checked_member(place)))
+        total = math.prod(map(len, choices))
+        self._check_each_value(total)
+        alike: dict[tuple[Any, ...], Member] = {}
+        with _progress.task("Checking points", total) as bar:
+            for done, chosen in enumerate(itertools.product(*choices), 1):
+                values = dict(zip(names, (value for _, together in chosen for value in together), strict=True))
+                place = {name: values[name] for name in self.axes}
+                out.append(Point(place, tuple(i for i, _ in chosen), self._member(place, total, alike)))
+                if done % _SHOWN_EVERY == 0:
+                    bar.advance(_SHOWN_EVERY)
         return out
+
+    def _check_each_value(self, total: int) -> None:
+        """Of a large study every value, with the first ones of the other axes: a mistake is found at once."""
+        if total > _MOST_CHECKED:
+            first = {name: values[0] for name, values in self.axes.items()}
+            for group in self.groups.values():
+                for together in zip(*(self.axes[name] for name in group), strict=True):
+                    self._checked_member({**first, **dict(zip(group, together, strict=True))})
+
+    def _member(self, place: Mapping[str, Any], total: int, alike: dict[tuple[Any, ...], Member]) -> Member:
+        """The member at a place. In a large study points that differ in positive decimals alone are checked once."""
+        if total <= _MOST_CHECKED or not isinstance(self.family, NetworkFamily):
+            return self._checked_member(place)
+        kinds = tuple("decimal" if isinstance(v, float) and v > 0 else (type(v), v) for v in place.values())
+        if kinds not in alike:
+            alike[kinds] = self._checked_member(place)
+            return alike[kinds]
+        return self.family.similar(place, alike[kinds])
 
     def _checked_member(self, place: Mapping[str, Any]) -> Member:
         try:
@@ -376,17 +404,6 @@ class Study:
         from ._plan import measurements
 
         return measurements(self)
-
-    def name_of_limit(self, network: Mapping[str, Any]) -> str:
-        """What the limit of a network is called; many points and measures have the same one."""
-        text = json.dumps(network, sort_keys=True)
-        if text not in self._names_of_limits:
-            self._names_of_limits[text] = f"limit of {from_plain(dict(network))}"
-        return self._names_of_limits[text]
-
-    @cached_property
-    def _names_of_limits(self) -> dict[str, str]:
-        return {}
 
     def as_plain(self) -> dict[str, Any]:
         """The study as JSON and TOML hold it; `Study.from_plain` makes it again."""

@@ -37,7 +37,7 @@ class Estimates:
     Attributes:
         tasks: The number of tasks.
         left: Those that have not been computed.
-        seconds: Seconds of work, compilation included; None if nothing like it has been measured on this machine.
+        seconds: Seconds on the workers, compilation included; None if nothing like it has been measured here.
         memory: Bytes for each worker.
         disk: Bytes on disk.
     """
@@ -130,25 +130,25 @@ class Sweep:
         """All that has to be computed, needs first."""
         return self._run.tasks
 
-    def estimates(self, costs: Costs | None = None) -> Estimates:
-        """What it will take, before anything is done."""
+    def estimates(self, workers: int = 1, costs: Costs | None = None) -> Estimates:
+        """What it will take on so many workers, before anything is done."""
         left = self.tasks
         if mark_of(self.path) is not None:
             left = [task for task in left if not self.store.path(task.key).exists()]
         largest = max((point.member.memory for point in self.study.points), default=0)
         samples = max(self.study.axes.get("samples", (self.study.samples,)))
         disk = len(left) * (2 * _FILE + _RECORD) + 2 * empty_dataset(self.study).nbytes
-        seconds = (costs or Costs()).seconds(left)
+        seconds = (costs or Costs()).seconds(left, min(workers, max(len(left), 1)))
         return Estimates(len(self.tasks), len(left), seconds, largest + _BYTES_A_SAMPLE * samples, disk)
 
-    def check_room(self) -> Estimates:
+    def check_room(self, workers: int = 1) -> Estimates:
         """Refuse, before any work, a study that needs more memory or disk than this machine has.
 
         Raises:
             ArgumentError: If a task needs more memory than there is.
             StoreError: If the results need more disk than is free.
         """
-        found = self.estimates()
+        found = self.estimates(workers)
         if hasattr(os, "sysconf"):
             memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
             if found.memory > memory:

@@ -120,6 +120,7 @@ def code_version(*extra: Path, packages: tuple[str, ...] = NUMERICAL) -> str:
     return _digest(b"\0".join(parts + libraries))[:16]
 
 
+@functools.cache
 def _source_of(function: Callable[..., Any]) -> Path:
     return Path(inspect.getsourcefile(inspect.unwrap(function)) or "")
 

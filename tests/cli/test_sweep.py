@@ -1,5 +1,6 @@
 """`limitlaw sweep`, `status`, `export` as a person uses them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -25,9 +26,9 @@ heads = [2]
 """
 
 
-def run(*args):
+def run(*args, env=None):
     words = [sys.executable, "-c", "from limitlaw.cli import main; main()", *map(str, args)]
-    return subprocess.run(words, capture_output=True, text=True)
+    return subprocess.run(words, capture_output=True, text=True, env=env)
 
 
 @pytest.fixture
@@ -56,6 +57,29 @@ def test_from_a_file_to_a_table(study, tmp_path):
     assert run("status", out).stdout == "widths: complete, 4 of 4 tasks done\n"
     assert run("export", out, "--csv", tmp_path / "out.csv").stdout == f"wrote 6 rows to {tmp_path / 'out.csv'}\n"
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 7
+
+
+def test_what_a_sweep_will_take(study, tmp_path):
+    """Unknown on a machine that has run nothing like it; compilation counts afterwards."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    first = run("sweep", study, "--out", tmp_path / "first", "--workers", 1, env=env)
+    assert "time not yet measured on this machine" in first.stdout
+    second = run("sweep", study, "--out", tmp_path / "second", "--workers", 1, "--dry-run", env=env)
+    assert re.search(r"about \d+ s on 1 at once", second.stdout), second.stdout
+    third = run("sweep", study, "--out", tmp_path / "first", "--dry-run", env=env)
+    assert "4 of them done; nothing left to compute" in third.stdout
+
+
+def test_tables_that_cannot_be_written(study, tmp_path):
+    out = tmp_path / "out"
+    run("sweep", study, "--out", out, "--workers", 1)
+    done = run("export", out, "--csv", ".")
+    assert done.returncode == 2
+    assert done.stderr == "limitlaw: --csv . is a folder. Give the name of a file in it, such as out.csv.\n"
+    done = run("export", out, "--csv", "/proc/out.csv")
+    assert done.returncode == 2
+    assert "--csv /proc/out.csv cannot be written" in done.stderr
+    assert "--out" not in done.stderr
 
 
 def test_a_refusal_is_one_line(study, tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from cluster_tasks import fails, many
+from cluster_tasks import fails, many, together
 
 from limitlaw.experiments import Cluster, ClusterError, Store, Task, TaskError, complete
 
@@ -101,6 +101,34 @@ def test_workers_that_are_killed(client, tmp_path):
     assert sorted(done) == sorted(task.name for task in tasks)
     expected = [np.random.default_rng(seed).standard_normal(100) for seed in range(12)]
     assert np.array_equal(stored(store, tasks), expected)
+
+
+def test_workers_that_are_killed_while_they_hold_what_tasks_need(tmp_path):
+    """A result that lies on a worker dies with it; the scheduler then drops all tasks that need it (D1)."""
+    store, trace = Store(tmp_path / "store"), tmp_path / "trace"
+    parts = many(2, count=1000)
+    tasks = [
+        Task(f"power {k}", together, {"power": k, "seconds": 0.3, "trace": str(trace)}, needs=tuple(parts))
+        for k in range(12)
+    ]
+    killed = []
+
+    def kill():
+        while len(killed) < 4:
+            time.sleep(0.5)
+            at_work = trace.read_text().split() if trace.exists() else []
+            if at_work and int(at_work[-1]) not in killed:
+                killed.append(int(at_work[-1]))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    with Cluster.of("local:2").client() as client:
+        killer = threading.Thread(target=kill)
+        killer.start()
+        done = [task.name for task in complete(tasks, store, client=client)]
+        killer.join()
+    assert sorted(done) == sorted(task.name for task in [*parts, *tasks])
+    made = [part.run() for part in parts]
+    assert all(np.array_equal(store.load(task)["numbers"], task.run(*made)["numbers"]) for task in tasks[:2])
 
 
 def test_failing_tasks(client, tmp_path):

@@ -1,9 +1,14 @@
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from cluster_tasks import dies, many, together
 
 from limitlaw.experiments import Store, StoreError, Task, TaskError, complete, replacing, with_needs
 
@@ -163,3 +168,83 @@ def test_one_run_at_a_time(tmp_path):
         with store.locked(let_go):
             assert waited == [None]
             assert other.wait() == 0
+
+
+def test_a_process_that_is_killed_is_replaced(tmp_path):
+    """Its task is submitted again; one that kills its process every time is reported, and stops no other."""
+    store, marks = Store(tmp_path / "store"), str(tmp_path)
+    twice = Task("twice", dies, {"times": 2, "folder": marks, "name": "twice"})
+    always = Task("always", dies, {"times": 99, "folder": marks, "name": "always"})
+    others = many(6)
+    needing = Task("needing", together, {"power": 2}, needs=(twice, others[0]))
+    done = []
+    with pytest.raises(TaskError, match="always failed: its process was killed, perhaps for lack of memory") as error:
+        done.extend(task.name for task in complete([always, needing, *others], store, workers=2))
+    assert sorted(done) == sorted(["twice", "needing", *(task.name for task in others)])
+    assert [task.name for task, _ in error.value.failures] == ["always"]
+    assert len(list(tmp_path.glob("always-*"))) == 3
+    assert all(np.array_equal(store.load(task)["numbers"], task.run()["numbers"]) for task in others)
+
+
+PARENT = """
+import sys
+sys.path[:0] = [{tests!r}]
+from cluster_tasks import many
+from limitlaw.experiments import Store, complete
+for task in complete(many(8, seconds=60, trace={trace!r}), Store({folder!r}), workers=2):
+    pass
+"""
+
+
+def started(tmp_path):
+    """A process whose two workers are at work, and the numbers of those."""
+    trace = tmp_path / "trace"
+    text = PARENT.format(tests=str(Path(__file__).parent.parent), trace=str(trace), folder=str(tmp_path / "store"))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not trace.exists() or len(trace.read_text().split()) < 2:
+        assert time.monotonic() < deadline
+        assert parent.poll() is None
+        time.sleep(0.05)
+    return parent, [int(number) for number in trace.read_text().split()]
+
+
+def is_alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (OSError, IndexError):
+        return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_parent(tmp_path, how):
+    """Also in the middle of a computation, and if the parent cannot say that it ends."""
+    parent, workers = started(tmp_path)
+    os.kill(parent.pid, how)
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while any(map(is_alive, workers)):
+        assert time.monotonic() < deadline, "workers must end by themselves"
+        time.sleep(0.05)
+
+
+def test_an_interrupt_reaches_the_parent_alone(tmp_path):
+    """As from a terminal, which sends it to all processes: one of them answers."""
+    parent, workers = started(tmp_path)
+    os.killpg(parent.pid, signal.SIGINT)
+    _, errors = parent.communicate(timeout=20)
+    assert errors.count("Traceback") <= 1
+    assert errors.strip().splitlines()[-1] == "KeyboardInterrupt"
+    assert not any(map(is_alive, workers))
+
+
+def test_what_needs_a_failure_is_lost_with_it(tmp_path):
+    bad = Task("bad", fails, {"how": "value"})
+    lost = Task("lost", total, {"power": 1}, needs=(bad,))
+    more = Task("lost too", total, {"power": 2}, needs=(lost,))
+    good = chain()
+    with pytest.raises(TaskError) as error:
+        list(complete([more, good], Store(tmp_path / "store"), retries=0))
+    assert [task.name for task, _ in error.value.failures] == ["bad"]

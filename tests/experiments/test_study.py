@@ -486,10 +486,10 @@ def test_a_folder_of_something_else_is_refused(tmp_path, what):
     elif what == "foreign":
         (folder / "thesis.tex").write_text("")
     else:
-        (folder / "study.json").write_text("{")
+        (folder / "limitlaw.json").write_text("{")
     with pytest.raises(
         StoreError,
-        match={"another": "belongs to the study 'first'", "foreign": "not empty", "damaged": "damaged"}[what],
+        match={"another": "belongs to the study 'first'", "foreign": "thesis.tex exists", "damaged": "damaged"}[what],
     ):
         Sweep(small(name="second"), folder).run()
 

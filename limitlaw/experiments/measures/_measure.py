@@ -211,7 +211,9 @@ class Trial:
         network = toward(target, self.settings["network"], self.settings["width"])
         samples = LIMIT_SAMPLES * max(self.study.axes.get("samples", (self.study.samples,)))
         settings = {"network": network, "samples": samples, "token": self.study.token}
-        name = self.study.name_of_limit(network)
+        others = {name: value for name, value in self.point.place.items() if name not in ("width", "samples")}
+        where = "".join(f", {name} = {value}" for name, value in others.items())
+        name = f"law at infinite width{where}" + ("" if target == "limit" else f", {target}")
         return Task(name, limit, settings, kinds=own_kinds(settings), cost=0.1, program=f"limit {program_of(network)}")
 
 
