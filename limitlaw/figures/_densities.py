@@ -126,7 +126,7 @@ def numbers(data: xr.Dataset) -> dict[str, Any]:
         "",
         "variance, sampled",
         *(Column(f"variance, {_LAWS[name]}", digits=5) for name in names),
-        *(Column(f"excess kurtosis, {_LAWS[name]}", digits=5) for name in names),
+        *(Column(f"excess kurtosis, {_LAWS[name]}", digits=5, one_quantity=False) for name in names),
     ]
     rows = zip(map(str, data["point"].values), sampled, *variance.values(), *kurtosis.values(), strict=True)
     return {

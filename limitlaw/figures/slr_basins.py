@@ -93,7 +93,7 @@ def numbers(data: xr.Dataset) -> dict[str, Any]:
     learned = {name: float((risk < data.attrs["level"]).mean()) for name, risk in risks.items()}
     plane = {name: float(basins(data, name).learned_fraction) for name in _METHODS}
     stuck = data["uniform_mu"].values[risks["exact"] >= data.attrs["level"]]
-    shares = (Column(name, percent=True) for name in ("of the plane learns", "of uniform starts learn"))
+    shares = (Column(name, digits=2, percent=True) for name in ("of the plane learns", "of uniform starts learn"))
     rows = [(_NAMES[name], plane[name], learned[name], float(risks[name].max())) for name in _METHODS]
     return {
         "starts": data.sizes["start"],

@@ -20,6 +20,7 @@ GROUP = "slr"
 _LINKS = ("linear", "quadratic", "relu")
 LAYOUT = [list(_LINKS), [f"{link} overlaps" for link in _LINKS]]
 HEIGHT = 4.4
+_TITLES = {"linear": "linear", "quadratic": "quadratic", "relu": "ReLU"}
 _SAMPLES = 1000
 _INFORMED = [0.5, 0.3, 0.0, 0.0, 0.0]
 _METHODS: dict[str, tuple[str, str, float]] = {
@@ -82,7 +83,7 @@ def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
                 below.plot(data["step"], line["overlap"].sel(name=overlap), dashes, color=colour, linewidth=width)
         # the mean field may start far above: what is compared sets the range
         above.set_ylim(0, 1.05 * float(at.sel(link=link, theory=["simulation", "exact"])["risk"].max()))
-        above.set_title("ReLU link" if link == "relu" else f"{link} link")
+        above.set_title(f"{_TITLES[link]} link")
         below.set_title("overlaps")
         below.set_xlabel("step")
         for panel in (above, below):
@@ -105,7 +106,7 @@ def numbers(data: xr.Dataset) -> dict[str, Any]:
         for start in map(str, data["start"].values):
             at = data["risk"].sel(link=link, start=start).isel(step=-1)
             gaps = [float(gap.sel(link=link, start=start, theory=name)) for name in theories]
-            rows.append((link, start, *(float(at.sel(theory=name)) for name in _METHODS), *gaps))
+            rows.append((_TITLES[link], start, *(float(at.sel(theory=name)) for name in _METHODS), *gaps))
     simulated = data["risk"].sel(start="uniform", theory="simulation").isel(step=-1)
     problem = Problem(**regression.FIGURE_2, link="quadratic")
     sinks = [point for point in slr.stationary_points(problem) if point.kind == "sink" and point.transverse]
@@ -116,10 +117,10 @@ def numbers(data: xr.Dataset) -> dict[str, Any]:
         "samples": _SAMPLES,
         "informed": _INFORMED,
         "gaps": {
-            name: {link: float(gap.sel(link=link, start="informed", theory=name)) for link in _LINKS}
+            name: {_TITLES[link]: float(gap.sel(link=link, start="informed", theory=name)) for link in _LINKS}
             for name in theories
         },
-        "unlearned": [link for link in _LINKS if float(simulated.sel(link=link)) > regression.LEARNED],
+        "unlearned": [_TITLES[link] for link in _LINKS if float(simulated.sel(link=link)) > regression.LEARNED],
         "threshold": float(slr.thresholds(problem)["mu"]),
         "curvature": -min(point.transverse[1] for point in sinks if point.transverse),
         "table": Table(("link", "start", *columns), rows),

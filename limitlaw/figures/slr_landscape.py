@@ -113,7 +113,13 @@ def numbers(data: xr.Dataset) -> dict[str, Any]:
         for mu, nu, kind in found
     ]
     lost = {name: float(data["risk"].sel(theory=name).interp(mu=_LOST[0], nu=_LOST[1])) for name in _METHODS}
-    header = (Column("μ", 1), Column("ν", 1), "kind", Column("mean-field risk", 4), Column("exact risk", 4))
+    header = (
+        Column("μ", 1),
+        Column("ν", 1),
+        "kind",
+        Column("mean-field risk", 4, one_quantity=False),
+        Column("exact risk", 4, one_quantity=False),
+    )
     return {
         "only_sink": [(mu, nu) for mu, nu, kind in found if kind == "sink"] == [(1.0, 1.0)],
         "lost": lost,
