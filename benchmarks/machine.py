@@ -3,7 +3,7 @@
 
 def heading() -> str:
     """Date, commit, hardware and versions, in one line."""
-    from limitlaw.report import Provenance  # here, so that a script can measure how long an import takes
+    from limitlaw.experiments import Provenance  # here, so that a script can measure how long an import takes
 
     made = Provenance.here()
     versions = f"Python {made.versions['Python']}, jax {made.versions['jax']}"

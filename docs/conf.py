@@ -55,7 +55,7 @@ add_module_names = False
 # Names, and where they are documented
 
 PACKAGES = (
-    *("laws", "netsor", "slr", "networks", "distances", "experiments", "numerics", "models", "figures", "report"),
+    *("laws", "netsor", "slr", "networks", "distances", "experiments", "numerics", "models", "figures"),
     "explore",
 )
 

@@ -9,11 +9,11 @@ from PIL import Image
 from limitlaw.figures import FIGURES, GROUPS
 
 _HERE = Path(__file__).parent
-_COLOURS = 128  # of a picture: a third of the bytes, and no eye tells
+_COLOURS = 128  # of a picture: a third of the bytes, and it looks the same
 
 _OPENING = """# Figure gallery
 
-Each picture is made by the command below it, which also leaves its data (zarr, CSV), a PDF, and a page `report.html` in the folder `out`, with settings, tables and versions. *Claim* is what is said in the paper (or, for depth, in the literature), *Found* what the report says. All of them: `limitlaw reproduce`; {doc}`howto/reproduce` has the options.
+Each picture is made by the command below it, which also leaves its data (zarr, CSV), a PDF, and a page `report.html` in the folder `out`, with settings, tables and versions. *Claim* is what is said in the paper (or, for depth, in the literature); below it is what the report finds. All of them: `limitlaw reproduce`; {doc}`howto/reproduce` has the options.
 """
 _CHAPTERS = {
     "attention": """## The attention paper
@@ -34,14 +34,14 @@ Beyond both papers. `limitlaw reproduce deep` makes them all.
 def entry(name: str, out: Path) -> str:
     """One figure: the picture, the command, what is claimed and what is found."""
     figure = FIGURES[name]
-    finding = figure.finding(xr.open_zarr(out / "data" / f"{name}.zarr").load())
+    words = figure.words(xr.open_zarr(out / "data" / f"{name}.zarr").load())
     return f"""### {figure.title}
 
 ![{figure.title}](figures/{name}.png)
 
 `limitlaw reproduce {name}`. *Claim:* {figure.claim}
 
-*Found:* {finding}
+{words.verdict} {words.finding}
 """
 
 

@@ -110,7 +110,7 @@ class Answer:
 
     def plot(self, path: Path) -> None:
         """Plot densities on the left and tails on the right, and write the picture to a file."""
-        from ..figures._style import COLOURS, LIMIT, powers_of_ten, save, style, two_panels
+        from ..figures._style import COLOURS, LIMIT, save, style, two_panels
 
         with style():
             figure, body, tails = two_panels()
@@ -120,7 +120,6 @@ class Answer:
                 axes.legend()
             tails.set_xlim(left=0)
             tails.set_ylim(1e-8, 1)
-            tails.yaxis.set_major_formatter(powers_of_ten)
         save(figure, path)
 
 

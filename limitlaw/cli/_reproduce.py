@@ -41,28 +41,35 @@ def reproduce(
     only: Annotated[str | None, typer.Option(help="Do one step: data, figures or report.", show_default=False)] = None,
     cluster: ClusterWords = None,
     profile: ProfileFile = None,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--load", help="Load a Python file that is a figure of your own (repeatable).", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Regenerate every figure of the papers, with data, exact values and a report."""
     start = time.perf_counter()
     from rich.console import Console
 
     from .. import _checks
-    from ..figures import FIGURES, GROUPS, Settings
+    from ..figures import FIGURES, GROUPS, Reproduction, Settings, load_figure
     from ..numerics import available_cores
-    from ..report import Reproduction
 
     settings = (Settings.quick() if quick else Settings()).override(
         trials=trials, samples=samples, seed=seed, tokens=tokens
     )
     if only is not None:
         _checks.one_of("--only", only, ("data", "figures", "report"))
-    asked = figures or list(GROUPS)
-    for name in asked:
-        _checks.one_of("figure", name, (*GROUPS, *FIGURES))
-    names = tuple(dict.fromkeys(figure for name in asked for figure in GROUPS.get(name, (name,))))
+    own = {figure.name: figure for figure in map(load_figure, load or ())}
+    known = {**FIGURES, **own}
+    requested = figures or list(own) or list(GROUPS)
+    for name in requested:
+        _checks.one_of("figure", name, (*GROUPS, *known))
+    names = dict.fromkeys(figure for name in requested for figure in GROUPS.get(name, (name,)))
     console = Console()
     place = cluster_of(cluster, profile, workers)
-    work = Reproduction(out, settings, names, only)
+    work = Reproduction(out, settings, [known[name] for name in names], only)
     with contextlib.nullcontext() if place is None else place.client() as client:
         work.execute(
             workers=workers or available_cores(),
@@ -71,13 +78,7 @@ def reproduce(
             waiting=lambda: console.print(f"waiting for another run in {out} to end", highlight=False),
         )
     if work.costs is not None:
-        from rich import box
-        from rich.table import Table
-
-        table = Table(*work.costs.header, box=box.SIMPLE_HEAD, pad_edge=False)
-        for row in work.costs.rows:
-            table.add_row(*row)
-        console.print(table)
+        console.print(work.costs)
     last = work.written[-1] if work.written else out
     console.print(
         f"{'wrote ' if work.written else 'nothing to do in '}{last} in {time.perf_counter() - start:.1f} s",

@@ -38,9 +38,8 @@ def sweep(
     from rich.console import Console
 
     from .._format import format_bytes
-    from ..experiments import Sweep, duration, read
+    from ..experiments import Sweep, duration, read, write_study_page
     from ..numerics import available_cores
-    from ..report import write_study_page
 
     start, console = time.perf_counter(), Console()
     load_modules(load)

@@ -1,16 +1,26 @@
 from ._cluster import Cluster as Cluster
 from ._costs import Costs as Costs
 from ._dask import ClusterError as ClusterError
+from ._dataset import dataset_of as dataset_of, empty_dataset as empty_dataset, fill as fill
 from ._engine import (
     TaskError as TaskError,
     complete as complete,
 )
 from ._family import program_of as program_of, to_target as to_target, toward as toward
+from ._page import (
+    Part as Part,
+    Picture as Picture,
+    Section as Section,
+    Summary as Summary,
+    page as page,
+)
 from ._plain import read as read
 from ._progress import Progress as Progress, duration as duration
+from ._provenance import Provenance as Provenance
 from ._run import Files as Files, Job as Job, Run as Run, mark_of as mark_of
 from ._store import Store as Store, StoreError as StoreError, remove_parts as remove_parts, replacing as replacing
 from ._study import Study as Study
+from ._study_page import write_study_page as write_study_page
 from ._sweep import Sweep as Sweep
 from ._task import (
     NUMERICAL as NUMERICAL,

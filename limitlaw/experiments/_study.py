@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _checks, _html, _progress
+from .. import _checks, _progress
 from .._checks import ArgumentError, ArgumentTypeError
+from .._format import Table
 from ..networks import Network, as_plain
 from ._family import Family, Member, NetworkFamily, ProblemFamily
 from .measures import Density, Measure, Quantiles, Variable, measures_of
@@ -198,7 +199,7 @@ class Study:
         rows.append(("measured", ", ".join(measure.name for measure in self.measures)))
         if self.has_trials:
             rows.append(("at each point", f"{self.trials} trials of {self.samples:,} samples"))
-        return _html.table((self.name, f"{len(self.points)} points"), rows)
+        return Table((self.name, f"{len(self.points)} points"), rows).html()
 
     @cached_property
     def family(self) -> Family:

@@ -6,22 +6,20 @@ variance of tokens that have become equal. Predictions are expansions around equ
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isinf, sqrt
-from typing import TYPE_CHECKING, Any
+from math import inf, sqrt
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from ..experiments import Result, Task
-from ..networks import MLP, Attention, GramInputs, LayerNorm, Network, Repeat, Residual, excess_kurtosis
-from ._experiments import seed_for
-from ._figure import Figure, Load
+from ..experiments import Measure, ReadoutKurtosis, Study
+from ..networks import MLP, Attention, GramInputs, LayerNorm, Network, Repeat, Residual
+from ..numerics import Estimate
 from ._settings import Settings
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-TITLES = {"attention": "attention only", "skip": "attention + skip", "pre": "pre-LN", "post": "post-LN"}
+TITLES = {"attention": "attention alone", "skip": "attention with skip", "pre": "pre-LN", "post": "post-LN"}
 """The kinds of stacks."""
 BETAS = (1.0, 2.0, 4.0)
 TOKENS, HEADS, CORRELATION = 4, 2, 0.3
@@ -29,7 +27,7 @@ ETA = 1 / 2  # share of attention in what a pre-LN block adds: 1 - cos falls lik
 CONTRACTION = 1 / 2  # of 1 - cos by a block with a skip whose stream does not grow, 1 / (1 + gain of attention)
 SMALLEST_GAP = 1e-6
 """Below it `1 - cos` is rounding, in single precision."""
-_DRAWS = 2**13  # one block of the sampler: fewer would take as long
+DRAWS = 2**13  # one block of the sampler: fewer would take as long
 _POINTS = 2**17  # behind an integral over scores that quadrature does not finish
 
 
@@ -57,98 +55,61 @@ def _gram(correlation: float) -> np.ndarray:
     return correlation ** np.abs(np.subtract.outer(place, place))
 
 
+MEASURES: tuple[Measure | str, ...] = (
+    ReadoutKurtosis((0.0,) * (TOKENS - 1) + (1.0,), name="kurtosis"),
+    ReadoutKurtosis((1.0, -1.0), name="difference"),
+    "block_variance",
+    "block_gap",
+    "block_gap_cubed",
+    "block_uniformity",
+)
+"""Taken along the depth of every stack, so that figures share their draws."""
+
+
 def stack(
     settings: Settings,
     kind: str,
-    beta: float,
-    width: int | float = inf,
+    axes: Mapping[str, Sequence[Any]],
     *,
+    beta: float = BETAS[0],
     correlation: float = CORRELATION,
-    head_dim: int | None = None,
-) -> Task:
-    """A stack at a width, along its depth; each head has its share of the width, or `head_dim`."""
-    what = {
-        "kind": kind,
-        "depth": settings.depth,
-        "beta": beta,
-        "width": None if isinf(width) else width,
-        "correlation": correlation,
-        "head_dim": head_dim,
-    }
-    name = f"deep network, {', '.join(f'{key} = {value}' for key, value in what.items() if value is not None)}"
-    return Task(
-        name,
-        along_the_depth,
-        {**what, "samples": min(settings.draws, _DRAWS), "seed": seed_for(settings, name)},
-        cost=0.5,
-        program=f"deep {'attention' if kind == 'skip' else kind}, {settings.depth} blocks",
+) -> Study:
+    """A kind of stack along its depth, with what `axes` vary."""
+    return Study(
+        network(kind, settings.depth, beta=beta, correlation=correlation),
+        axes=dict(axes),
+        measure=list(MEASURES),
+        name=f"{TITLES[kind]}, {', '.join(axes)} varied" + ("" if correlation else ", orthogonal tokens"),
+        seed=settings.seed_for("deep"),
+        samples=min(settings.draws, DRAWS),
     )
 
 
-def along_the_depth(
-    *,
-    kind: str,
-    depth: int,
-    beta: float,
-    width: int | None,
-    correlation: float,
-    head_dim: int | None,
-    samples: int,
-    seed: int,
-) -> Result:
-    """Value and standard error, after the input and after each block, of what is seen in the Gram matrices.
+def layer(correlation: float, beta: float, axes: Mapping[str, Sequence[Any]]) -> Study:
+    """One attention layer at infinite width, whose last token is integrated over its scores."""
+    attention = Attention(heads=HEADS, query_std=beta)
+    net = Network(GramInputs(_gram(correlation)), attention)
+    # a limit is computed from four times the samples of a study
+    samples = _POINTS // 4
+    return Study(net, axes=dict(axes), measure=["moments"], name="one layer", token=TOKENS - 1, samples=samples)
 
-    - `variance` and `kurtosis`: of a read-out of the last token; `difference`: the kurtosis of one of `x_1 - x_2`;
-    - `gap`: `1 - cos` between tokens, averaged over pairs; `cubic`: what attention alone would make of it next;
-    - `deficit`: what the entropy of attention, over that of uniform attention, lacks of 1, in each block (none at the input).
+
+def along_depth(data: xr.Dataset, name: str) -> np.ndarray:
+    """An observable of a study with its standard error, after each block.
+
+    "kurtosis" and "variance" are those of a read-out of the last token, "difference" is the kurtosis of one of
+    `x_1 - x_2`, "gap" is `1 - cos`, "cubic" what attention alone would make of it next for a score scale of 1, and
+    "deficit" what the entropy of attention, over that of uniform attention, lacks of 1.
     """
-    net = network(kind, depth, beta=beta, correlation=correlation, head_dim=head_dim or "split")
-    t = net.trajectory(samples, width=width, seed=seed, progress=False)
-    K = t.gram.astype(np.float64)
-    gap, last = pair_gap(K), K[:, :, -1, -1]
-    centring = np.eye(TOKENS) - 1 / TOKENS
-    spread = ((centring @ K @ centring) ** 2).sum(axis=(2, 3))
-    entropy = np.stack([e.mean(axis=(1, 2), dtype=np.float64) for e in t.entropies], axis=1)
-    return {
-        "variance": _mean(last),
-        "kurtosis": np.stack(excess_kurtosis(last), axis=-1),
-        "difference": np.stack(excess_kurtosis(K[:, :, 0, 0] + K[:, :, 1, 1] - 2 * K[:, :, 0, 1]), axis=-1),
-        "gap": _mean(gap),
-        "cubic": _mean((beta / TOKENS) ** 2 * gap * spread),
-        "deficit": np.concatenate([np.full((1, 2), np.nan), _mean(1 - entropy / np.log(TOKENS))]),
+    variable = {
+        "variance": "block_variance",
+        "gap": "block_gap",
+        "cubic": "block_gap_cubed",
+        "deficit": "block_uniformity",
     }
-
-
-def pair_gap(K: np.ndarray) -> np.ndarray:
-    """`1 - cos`, averaged over pairs of tokens, of Gram matrices `(..., s, s)`.
-
-    Example:
-        >>> import numpy as np
-        >>> from limitlaw.figures import _depth
-        >>> float(_depth.pair_gap(np.array([[4.0, 1.0], [1.0, 1.0]])))
-        0.5
-    """
-    length = np.sqrt(np.diagonal(K, axis1=-2, axis2=-1))
-    i, j = np.tril_indices(K.shape[-1], -1)
-    return (1 - K[..., i, j] / (length[..., i] * length[..., j])).mean(axis=-1)
-
-
-def _mean(draws: np.ndarray) -> np.ndarray:
-    return np.stack([draws.mean(axis=0), draws.std(axis=0, ddof=1) / np.sqrt(len(draws))], axis=-1)
-
-
-def layer(beta: float, correlation: float, head_dim: int | None) -> Task:
-    """One attention layer at infinite width; `head_dim` None is infinite."""
-    what = {"beta": beta, "correlation": correlation, "head_dim": head_dim}
-    return Task(f"one attention layer, {what}", one_layer, what, cost=0.2)
-
-
-def one_layer(*, beta: float, correlation: float, head_dim: int | None) -> Result:
-    """Variance and excess kurtosis of the last token, with their errors, by integrating over its scores."""
-    attention = Attention(heads=HEADS, head_dim=head_dim, query_std=beta)
-    law = Network(GramInputs(_gram(correlation)), attention).law(token=TOKENS - 1, samples=_POINTS, progress=False)
-    moments = {"variance": law.variance(), "kurtosis": law.kurtosis()}
-    return {name: np.array([value, value.stderr]) for name, value in moments.items()}
+    at = data.isel(trial=0)
+    value, error = (at[variable.get(name, name) + part].values for part in ("", "_stderr"))
+    return np.stack([1 - value if name == "deficit" else value, error], axis=-1)
 
 
 def predicted_kurtosis(kind: str, limit: Any, block: Any, width: int | float) -> Any:
@@ -169,34 +130,31 @@ def predicted_deficit(scores: Any) -> Any:
     return scores * (TOKENS - 1) / (2 * TOKENS * np.log(TOKENS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class DepthFigure(Figure):
-    """A figure of some `kinds` of stacks: `observables` at infinite width for all score scales, and at finite `widths` for the first of them."""
+@dataclass(frozen=True)
+class Stacks:
+    """Some `kinds` of stacks along their depth.
+
+    `observables` are taken at infinite width for all score scales, and at finite `widths` for the first of them.
+    """
 
     kinds: tuple[str, ...]
     widths: tuple[int, ...]
     observables: tuple[str, ...]
-    paper: str = "deep"
 
-    def _limits(self, settings: Settings, kind: str) -> list[Task]:
-        return [stack(settings, kind, beta) for beta in BETAS]
+    def studies(self, settings: Settings) -> dict[str, Study]:
+        """For each kind one study over score scales and one over widths."""
+        scales = {kind: stack(settings, kind, {"query_std": BETAS}) for kind in reversed(self.kinds)}
+        widths = {f"{kind}, widths": stack(settings, kind, {"width": self.widths}) for kind in reversed(self.kinds)}
+        return {**scales, **widths}
 
-    def _finite(self, settings: Settings, kind: str) -> list[Task]:
-        return [stack(settings, kind, BETAS[0], width) for width in self.widths]
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        rows = [[*self._limits(settings, kind), *self._finite(settings, kind)] for kind in reversed(self.kinds)]
-        # by turns: every worker begins with another kind, and none waits for what the other compiles
-        return [task for column in zip(*rows, strict=True) for task in column]
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
+    def gather(self, found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+        """One dataset by kind of stack."""
         variables = {}
-        for prefix, axis, tasks in (("", "beta", self._limits), ("finite_", "width", self._finite)):
-            found = [[load(task) for task in tasks(settings, kind)] for kind in self.kinds]
+        for prefix, axis, suffix in (("", "beta", ""), ("finite_", "width", ", widths")):
             for name in self.observables:
-                values = np.array([[result[name] for result in row] for row in found])
+                values = np.stack([along_depth(found[kind + suffix], name) for kind in self.kinds])
+                if name == "cubic":
+                    values *= np.square(BETAS)[:, None, None] if axis == "beta" else BETAS[0] ** 2
                 variables[f"{prefix}{name}"] = ("stack", axis, "block", "statistic"), values
         return xr.Dataset(
             variables,
@@ -207,18 +165,24 @@ class DepthFigure(Figure):
                 "block": np.arange(settings.depth + 1),
                 "statistic": ["value", "stderr"],
             },
-            attrs={"samples": min(settings.draws, _DRAWS), "depth": settings.depth},
+            attrs={"samples": min(settings.draws, DRAWS), "depth": settings.depth},
         )
 
-    def rows(self, data: xr.Dataset, kind: str, name: str) -> list[tuple[str, str, xr.DataArray]]:
-        """An observable of a stack for each row of a table, with score scale and width."""
-        at = data.sel(stack=kind)
-        return [(f"{beta:g}", "∞", at[name].sel(beta=beta)) for beta in BETAS] + [
-            (f"{BETAS[0]:g}", f"{width}", at[f"finite_{name}"].sel(width=width)) for width in self.widths
-        ]
 
-    def setup(self, data: xr.Dataset) -> str:
-        return setup_sentence(data)
+def rows(data: xr.Dataset, kind: str, name: str) -> list[tuple[float, float, list[Estimate | None]]]:
+    """An observable of a stack for each row of a table: score scale, width, and its values after blocks 0, 1, ...
+
+    A value that is not defined, such as the entropy at the input, is None.
+    """
+    at = data.sel(stack=kind)
+    found = [(beta, inf, at[name].sel(beta=beta)) for beta in BETAS]
+    found += [(BETAS[0], int(width), at[f"finite_{name}"].sel(width=width)) for width in data["width"].values]
+    return [(beta, width, [_estimate(*pair) for pair in values.values]) for beta, width, values in found]
+
+
+def _estimate(value: float, stderr: float) -> Estimate | None:
+    """A number with its error, which is rounding alone where all draws agree, as at the input."""
+    return None if np.isnan(value) else Estimate(value, stderr if stderr > 1e-9 * abs(value) else 0.0)
 
 
 def depth_axis(axes: Any, depth: int) -> None:
@@ -227,12 +191,6 @@ def depth_axis(axes: Any, depth: int) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xlim(0.9, 1.12 * depth)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
-
-
-def legend(axes: Any, *labels: str, **look: Any) -> None:
-    """A legend in this order."""
-    handles, found = axes.get_legend_handles_labels()
-    axes.legend([handles[found.index(label)] for label in labels], labels, labelspacing=0.25, **look)
 
 
 def powers_of_two(largest: int) -> list[int]:
@@ -247,10 +205,13 @@ def last_slopes(values: xr.DataArray) -> np.ndarray:
     return np.log(whole / half) / np.log(depth / (depth // 2))
 
 
-def setup_sentence(data: xr.Dataset) -> str:
-    """The experiment, with all its settings."""
-    return (
-        f"{data.attrs['samples']:,} networks for each curve, drawn by the Gram reading; {TOKENS} tokens with the Gram matrix {CORRELATION}^|i−j|, {HEADS} heads that share the width, "
-        f"query weights N(0, β²/n), all other weights N(0, 1/fan-in), those into the ReLU perceptrons N(0, 2/n); their hidden layers are infinitely wide at every n. "
-        f"Pre-LN: x + attention(LN x), then x + MLP(LN x); post-LN: LN(x + attention(x)), then LN(x + MLP(x))."
-    )
+def common(data: xr.Dataset) -> dict[str, Any]:
+    """What the template of every figure says."""
+    return {
+        "samples": data.attrs["samples"],
+        "tokens": TOKENS,
+        "heads": HEADS,
+        "correlation": CORRELATION,
+        "depth": data.attrs.get("depth"),
+        "betas": [f"{beta:g}" for beta in BETAS],
+    }

@@ -1,249 +1,201 @@
-"""Figures of divergences: the paper's estimate, and beside it the truth with the floor of that estimate."""
+"""Figures of divergences: the paper's kernel estimate, and beside it the true divergence with the floor of that estimate."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _format
+from .._format import Column, Table
 from ..distances import Convergence, Fit
-from ..experiments import Study, Task, to_target
+from ..experiments import Study, to_target
 from ..numerics import Estimate
-from ._densities import setup_sentence
-from ._experiments import Design, Experiment, Point, estimated, measured, tasks_of
-from ._figure import Figure, Load, Table, estimate, show, times
+from ._attention import MakeDesign, estimate, estimates_of
 from ._settings import Settings
-from ._style import COLOURS, FLOOR, LIMIT, powers_of_ten, style, two_panels
+from ._style import COLOURS, FLOOR, LIMIT, outside_legend
 
 if TYPE_CHECKING:
     import xarray as xr
 
+LAYOUT = [["published", "true"]]
+HEIGHT = 3.1
 _TARGETS = {
     "limit": "to the limit",
-    "fixed": "to the limit with d kept",
-    "gaussian": "to the Gaussian of H = ∞",
+    "fixed": "to the limit at this d",
+    "gaussian": "to the Gaussian of infinitely many heads",
 }
+_AXES = {"width": ("n", "width $n$"), "heads": ("H", "number of heads $H$")}
 
 
-@dataclass(frozen=True, kw_only=True)
-class DivergenceFigure(Figure):
-    """Left, the paper's figure: log KL by kernel estimates, mean and standard deviation over trials. Right, its exact twin.
+@dataclass(frozen=True)
+class Divergences:
+    """Kernel estimates in trials, their floor, and the true divergences.
 
-    `axis` is what the points are laid out by, "width" or "heads"; `target` the law that they are compared with, "limit" or "gaussian"
-    (infinitely many heads). `power_law` fits `c x^-k (1 + a/x)` to the true divergences.
+    `target` is the law that points are compared with, "limit" or "gaussian" (infinitely many heads); `power_law` says
+    whether true divergences from it follow `c x^-k (1 + a/x)`.
     """
 
-    design: Design
-    axis: str
-    axis_label: str
-    symbol: str
+    design: MakeDesign
     target: str = "limit"
     power_law: bool = True
 
-    def tasks(self, settings: Settings) -> list[Task]:
-        experiment = self.design(settings)
-        kernel = [
-            m.task
-            for point, study in zip(experiment.points, experiment.samplings, strict=True)
-            for m in study.measurements
-            if {self._name("kde_kl", point), self._name("kde_floor", point)} & set(m.measure)
-        ]
-        return [*kernel, *tasks_of(*experiment.laws, *self._limits(experiment))]
+    def studies(self, settings: Settings) -> dict[str, Study]:
+        """Kernel estimates, laws at finite width, and the limit if its own divergence from the Gaussian is shown."""
+        design = self.design(settings)
+        kernels = [to_target(name, design.targets[self.target]) for name in ("kde_kl", "kde_floor")]
+        limits = {"limit": design.limits(settings)["limit"]} if self.target == "gaussian" else {}
+        return {"kernels": design.outputs(settings, *kernels), "network": design.laws(settings), **limits}
 
-    def _name(self, measure: str, point: Point) -> str:
-        return to_target(measure, point.targets[self.target])
-
-    def _limits(self, experiment: Experiment) -> list[Study]:
-        """The limits whose own divergence from the Gaussian is shown."""
-        return experiment.limits["limit"] if self.target == "gaussian" else []
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        experiment = self.design(settings)
-        points = experiment.points
-        data = xr.Dataset(
-            coords=experiment.coordinates(points),
-            attrs={
-                "samples": experiment.samples,
-                "activation": str(points[0].activation),
-                "target": self.target,
-                "draws": [study.samples for study in experiment.laws],
-            },
-        )
+    def gather(self, found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+        """One dataset along the points."""
+        design = self.design(settings)
+        data, kernels = design.dataset(), found["kernels"]
+        points = data.sizes["point"]
+        data = data.assign_coords(trial=kernels["trial"].values)
         for name, measure, along in (("kde_kl", "kde_kl", "trial"), ("floor_kde_kl", "kde_floor", "pair")):
-            pairs = zip(experiment.samplings, points, strict=True)
-            rows = [measured(study, load, self._name(measure, point)) for study, point in pairs]
-            data[name] = ("point", along), np.stack(rows)
-        for name in experiment.compared:
-            pairs = zip(experiment.laws, points, strict=True)
-            rows = [estimated(study, load, to_target("kl", point.targets[name])) for study, point in pairs]
-            data[f"kl_{name}"] = ("point", "statistic"), np.stack(rows)
-        if self._limits(experiment):
-            rows = [estimated(study, load, "kl_to_infinite_heads") for study in self._limits(experiment)]
-            data["limit_kl_gaussian"] = ("point", "statistic"), np.stack(rows)
-        return data
-
-    def truths(self, data: xr.Dataset) -> list[Estimate]:
-        """The true divergences."""
-        return [estimate(row) for row in data[f"kl_{self.target}"]]
-
-    def fit(self, data: xr.Dataset) -> Fit | None:
-        """The power law through them, if they follow one."""
-        truths = self.truths(data)
-        if not self.power_law or len(truths) < 3 or min(truths) <= 0:
-            return None
-        return Convergence(tuple(int(x) for x in data[self.axis].values), tuple(truths), "KL").fit()
-
-    def draw(self, data: xr.Dataset) -> Any:
-        x = data[self.axis].values.astype(float)
-        with style():
-            figure, published, twin = two_panels(2.8)
-            self._draw_published(published, data, x)
-            self._draw_twin(twin, data, x)
-        return figure
-
-    def _draw_published(self, axes: Any, data: xr.Dataset, x: np.ndarray) -> None:
-        logs = np.log(data["kde_kl"].values)
-        axes.errorbar(
-            np.log(x) / np.log(4),
-            logs.mean(axis=1),
-            logs.std(axis=1, ddof=1),
-            fmt="o-",
-            markersize=4,
-            capsize=2.5,
-            color=COLOURS[1],
-            label=f"kernel estimate ({data.sizes['trial']} trials, ± s.d.)",
+            data[name] = ("point", along), kernels[to_target(measure, design.targets[self.target])].values
+        for name, target in design.targets.items():
+            data[f"kl_{name}"] = ("point", "statistic"), estimates_of(found["network"], to_target("kl", target), points)
+        if "limit" in found:
+            to_gaussian = estimates_of(found["limit"], "kl_to_infinite_heads", points)
+            data["limit_kl_gaussian"] = ("point", "statistic"), to_gaussian
+        laws = design.laws(settings)
+        return data.assign_attrs(
+            samples=settings.samples or design.samples,
+            target=self.target,
+            power_law=self.power_law,
+            draws=[int(n) for n in laws.axes["samples"]],
         )
-        axes.set_xticks(np.log(x) / np.log(4), [f"{v:g}" for v in np.round(np.log(x) / np.log(4), 2)])
-        axes.set_xlabel(f"log₄ {self.symbol}")
-        axes.set_ylabel(f"log KL {_TARGETS[self.target]}")
-        axes.set_title("as in the paper", loc="left")
-        axes.margins(y=0.12)
-        axes.legend(loc="upper right")
 
-    def _draw_twin(self, axes: Any, data: xr.Dataset, x: np.ndarray) -> None:
-        floor = data["floor_kde_kl"].values
-        mean, spread = floor.mean(), floor.std(ddof=1)
-        axes.axhspan(
-            max(mean - 2 * spread, mean / 4), mean + 2 * spread, color=FLOOR, alpha=0.3, linewidth=0,
-            label="floor of the kernel estimate (± 2 s.d.)",
-        )  # fmt: skip
-        kernel = data["kde_kl"].mean("trial").values
-        axes.plot(x, kernel, "o", markersize=4, markerfacecolor="none", color=COLOURS[1], label="kernel estimate, mean")
-        truths = self.truths(data)
-        _points(axes, x, truths, COLOURS[0], "o", f"true KL {_TARGETS[self.target]} (± 2 s.e.)")
-        fit = self.fit(data)
-        if fit is not None:
-            line = np.geomspace(x[0], x[-1], 100)
-            low, high = fit.exponent.interval()
-            slope = f"−{float(fit.exponent):.2f}" + (f" ± {(high - low) / 2:.2f}" if np.isfinite(high - low) else "")
-            axes.plot(line, fit(line), color=COLOURS[0], linewidth=1, label=f"fit, slope {slope}")
-        if "kl_fixed" in data:
-            _points(
-                axes, x, [estimate(row) for row in data["kl_fixed"]], COLOURS[2], "^", f"true KL {_TARGETS['fixed']}"
-            )
-        if "limit_kl_gaussian" in data:
-            axes.plot(x, data["limit_kl_gaussian"][:, 0], "--", color=LIMIT, linewidth=1, label="the same at n = ∞")
-        axes.set_xscale("log", base=4)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(powers_of_ten)
-        axes.set_xticks(x, [f"{v:g}" for v in x])
-        axes.minorticks_off()
-        low, high = 10 ** np.floor(np.log10(axes.get_ylim()[0])), axes.get_ylim()[1]
-        axes.set_ylim(low, high * (high / low) ** 0.6)  # room for the legend
-        axes.set_xlabel(self.axis_label)
-        axes.set_ylabel(f"KL {_TARGETS[self.target]}")
-        axes.set_title("its exact twin", loc="left")
-        axes.legend(loc="upper right", labelspacing=0.3, handlelength=1.6)
 
-    def table(self, data: xr.Dataset) -> Table:
-        names = [
-            name
-            for name in ("limit", "fixed", "gaussian")
-            if f"kl_{name}" in data and (name != "gaussian" or self.target == name)
-        ]
-        header = [
-            "",
-            "kernel estimate, mean",
-            "s.d. over trials",
-            "log of the mean",
-            *(f"true KL {_TARGETS[name]}" for name in names),
-        ]
-        if "limit_kl_gaussian" in data:
-            header.append("the same at n = ∞")
-        rows = []
-        for i, label in enumerate(data["point"].values):
-            kernel = data["kde_kl"][i].values
-            row = [str(label), f"{kernel.mean():.3e}", f"{kernel.std(ddof=1):.1e}", f"{np.log(kernel.mean()):.3f}"]
-            row += [show(estimate(data[f"kl_{name}"][i])) for name in names]
-            if "limit_kl_gaussian" in data:
-                row.append(show(estimate(data["limit_kl_gaussian"][i])))
-            rows.append(tuple(row))
-        floor = data["floor_kde_kl"].values
-        empty = [""] * (len(header) - 4)
-        rows.append(
-            (
-                "two samples of the limit",
-                f"{floor.mean():.3e}",
-                f"{floor.std(ddof=1):.1e}",
-                f"{np.log(floor.mean()):.3f}",
-                *empty,
-            )
+def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
+    """The published figure on the left; on the right the true divergences, with the floor of the kernel estimate."""
+    x = data[data.attrs["axis"]].values.astype(float)
+    _plot_published(axes["published"], data, x)
+    _plot_true(axes["true"], data, x)
+    outside_legend(axes["true"].figure, axes["true"])
+
+
+def _plot_published(axes: Any, data: xr.Dataset, x: np.ndarray) -> None:
+    symbol, _ = _AXES[data.attrs["axis"]]
+    logs = np.log(data["kde_kl"].values)
+    look: dict[str, Any] = {"fmt": "o-", "markersize": 4, "capsize": 2.5, "color": COLOURS[1]}
+    axes.errorbar(np.log(x) / np.log(4), logs.mean(axis=1), logs.std(axis=1, ddof=1), **look)
+    axes.set_xticks(np.log(x) / np.log(4), [f"{v:g}" for v in np.round(np.log(x) / np.log(4), 2)])
+    axes.set_xlabel(rf"$\log_4\,{symbol}$")
+    axes.set_ylabel("log KL, kernel estimate")
+    axes.set_title(f"as published ({data.sizes['trial']} trials, mean ± s.d.)")
+    axes.margins(y=0.08)
+
+
+def _plot_true(axes: Any, data: xr.Dataset, x: np.ndarray) -> None:
+    mean, spread = (float(part) for part in _floor(data))
+    axes.plot(
+        x, data["kde_kl"].mean("trial"), "o", markersize=4, markerfacecolor="none", color=COLOURS[1], label="kernel estimate, mean"
+    )  # fmt: skip
+    axes.axhspan(
+        max(mean - 2 * spread, mean / 4), mean + 2 * spread, color=FLOOR, alpha=0.3, linewidth=0, label="floor of the kernel estimate (± 2 s.d.)"
+    )  # fmt: skip
+    truths = true_divergences(data)
+    _points(axes, x, truths, COLOURS[0], "o", "true KL (± 2 s.e.)")
+    power = fit(data)
+    if power is not None:
+        line = np.geomspace(x[0], x[-1], 100)
+        axes.plot(
+            line,
+            power(line),
+            color=COLOURS[0],
+            linewidth=1,
+            label=f"fit, slope {_format.estimate(_negative(power.exponent))}",
         )
-        return Table(tuple(header), tuple(rows))
+    if "kl_fixed" in data:
+        fixed = [estimate(row) for row in data["kl_fixed"].values]
+        _points(axes, x, fixed, COLOURS[2], "^", "true KL to the limit at this $d$")
+    if "limit_kl_gaussian" in data:
+        axes.plot(x, data["limit_kl_gaussian"][:, 0], "--", color=LIMIT, linewidth=1, label=r"true KL at $n = \infty$")
+    axes.set_xscale("log", base=4)
+    axes.set_yscale("log")
+    axes.set_xticks(x, [f"{v:g}" for v in x])
+    axes.xaxis.minorticks_off()
+    axes.set_xlabel(_AXES[data.attrs["axis"]][1])
+    axes.set_ylabel("KL " + ("to the Gaussian" if data.attrs["target"] == "gaussian" else "to the limit"))
+    axes.set_title(
+        "true divergence" + (" to the Gaussian, $H = \\infty$" if data.attrs["target"] == "gaussian" else "")
+    )
 
-    def finding(self, data: xr.Dataset) -> str:
-        truths, kernel = self.truths(data), data["kde_kl"].mean("trial").values
-        floor, labels = data["floor_kde_kl"].values.mean(), data["point"].values
-        text = (
-            f"The kernel estimate ends at {times(kernel[-1])} ({labels[-1]}), and two samples of the limit itself score {times(floor)}, "
-            f"below which it cannot fall. The true divergence there is {truths[-1]}, {kernel[-1] / max(truths[-1], truths[-1].stderr):.0f} times smaller."
-        )
-        fit = self.fit(data)
-        if fit is not None:
-            low, high = fit.exponent.interval()
-            interval = f" (95% interval {-high:.2f} to {-low:.2f})" if np.isfinite(high - low) else ""
-            text += f" True divergences fall with slope {-float(fit.exponent):.2f}{interval} in {self.symbol}, corrected for the next order alone; the interval has statistical errors only."
-        slopes = Convergence(tuple(int(x) for x in data[self.axis].values), tuple(truths), "KL").slopes
-        if self.power_law:
-            text += f" Local slopes: {', '.join(map(str, slopes))}."
-        if "kl_fixed" in data:
-            kept = [estimate(row) for row in data["kl_fixed"]]
-            text += (
-                " Against the limit in which only the width grows and the head dimension is kept, the divergences are "
-                + ", ".join(map(str, kept))
-                + ": that much is due to the width, the rest to the head dimension."
-            )
-        if "limit_kl_gaussian" in data:
-            at_infinity = [times(float(row[0])) for row in data["limit_kl_gaussian"].values]
-            text += (
-                f" At n = ∞ the mixture of H heads is {', '.join(at_infinity)} from the Gaussian, falling like 1/H²; at n = 256 what "
-                f"remains for many heads is the width, not the mixture."
-            )
-        return text
 
-    def setup(self, data: xr.Dataset) -> str:
-        draws = ", ".join(f"{n:,}" for n in np.atleast_1d(data.attrs["draws"]))
-        return (
-            setup_sentence(data)
-            + f" Kernel estimate: Gaussian kernels, Scott's bandwidth, 500 points over the pooled range, 10⁻¹² added, normalised; a fresh "
-            f"sample of the limit for each width and trial. True divergences: Gaussian densities averaged over {draws} independent draws of the "
-            f"conditional variance, against the exact density of the limit."
-        )
+def numbers(data: xr.Dataset) -> dict[str, Any]:
+    """Divergences by kernels and true ones, the floor, and the fitted slope."""
+    names = [name for name in _TARGETS if f"kl_{name}" in data and (name != "gaussian" or data.attrs["target"] == name)]
+    columns = {f"true KL {_TARGETS[name]}": [estimate(row) for row in data[f"kl_{name}"].values] for name in names}
+    if "limit_kl_gaussian" in data:
+        at_infinity = [estimate(row) for row in data["limit_kl_gaussian"].values]
+        columns["true KL to it at n = ∞"] = at_infinity
+    kernel = data["kde_kl"].values
+    logs = np.log(kernel.mean(axis=1))
+    floor, spread = _floor(data)
+    points = [str(label) for label in data["point"].values]
+    rows = list(zip(points, kernel.mean(axis=1), kernel.std(axis=1, ddof=1), logs, *columns.values(), strict=True))
+    rows.append(("two samples of the limit", floor, spread, np.log(floor), *(None for _ in columns)))
+    header = ["", Column("kernel estimate, mean", 4), Column("s.d. over trials", 2), Column("log of the mean", 4)]
+    truths, power = true_divergences(data), fit(data)
+    last = max(truths[-1], truths[-1].stderr)
+    found = Convergence(tuple(int(x) for x in data[data.attrs["axis"]].values), tuple(truths), "KL")
+    return {
+        "points": points,
+        "widths": sorted({int(width) for width in data["width"].values}),
+        "heads": sorted({int(heads) for heads in data["heads"].values}),
+        "tokens": int(data["tokens"][0]),
+        "symbol": _AXES[data.attrs["axis"]][0],
+        "kernel": kernel.mean(axis=1).tolist(),
+        "floor": floor,
+        "truths": truths,
+        "ratio": kernel[-1].mean() / last,
+        "exponent": None if power is None else _negative(power.exponent),
+        "interval": None if power is None else _interval(power),
+        "slopes": found.slopes,
+        "fixed": [estimate(row) for row in data["kl_fixed"].values] if "kl_fixed" in data else [],
+        "limits": [float(row[0]) for row in data["limit_kl_gaussian"].values] if "limit_kl_gaussian" in data else [],
+        "draws": [int(n) for n in np.atleast_1d(data.attrs["draws"])],
+        "table": Table((*header, *(Column(name, 4) for name in columns)), rows),
+    }
+
+
+def true_divergences(data: xr.Dataset) -> list[Estimate]:
+    """From the law that the figure compares with."""
+    return [estimate(row) for row in data[f"kl_{data.attrs['target']}"].values]
+
+
+def fit(data: xr.Dataset) -> Fit | None:
+    """The power law through the true divergences, if they follow one."""
+    truths = true_divergences(data)
+    if not data.attrs["power_law"] or len(truths) < 3 or min(truths) <= 0:
+        return None
+    return Convergence(tuple(int(x) for x in data[data.attrs["axis"]].values), tuple(truths), "KL").fit()
+
+
+def _negative(exponent: Estimate) -> Estimate:
+    return Estimate(-float(exponent), exponent.stderr if isfinite(exponent.stderr) else 0.0)
+
+
+def _interval(power: Fit) -> tuple[float, float] | None:
+    """The 95% interval of the slope, if there are enough points for one."""
+    low, high = power.exponent.interval()
+    return (-high, -low) if high - low < inf else None
+
+
+def _floor(data: xr.Dataset) -> tuple[float, float]:
+    """Mean and standard deviation of the kernel estimate between two samples of the limit."""
+    floor = data["floor_kde_kl"].values
+    return float(floor.mean()), float(floor.std(ddof=1))
 
 
 def _points(axes: Any, x: np.ndarray, values: list[Estimate], colour: str, marker: str, label: str) -> None:
     down = [min(2 * v.stderr, 0.9 * v) if v > 0 else 0.0 for v in values]
     heights = [float(v) if v > 0 else np.nan for v in values]
-    axes.errorbar(
-        x,
-        heights,
-        [down, [2 * v.stderr for v in values]],
-        fmt=marker,
-        markersize=4,
-        capsize=2.5,
-        color=colour,
-        label=label,
-    )
+    look: dict[str, Any] = {"fmt": marker, "markersize": 4, "capsize": 2.5, "color": colour, "label": label}
+    axes.errorbar(x, heights, [down, [2 * v.stderr for v in values]], **look)

@@ -1,140 +1,151 @@
-"""What a figure is: settings, what to compute, and how to draw and read it."""
+"""What a figure is: the contents of one file, read from its module."""
 
 from __future__ import annotations
 
-import abc
-import re
-from collections.abc import Callable
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..experiments import Result, Task
-from ..numerics import Estimate
+from .._format import Table
+from ..experiments import Store, Study, Task, dataset_of
+from ..networks import OwnKind
 from ._settings import Settings
-from ._style import power_of_ten
+from ._style import WIDTH, style
+from ._templates import text_of, texts_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Load = Callable[[Task], Result]
+_HEIGHT = 2.7  # inches
+_PARTS = ("verdict", "finding", "setup")
 
 
 @dataclass(frozen=True)
-class Table:
-    """A small table: a header, and rows of text.
+class Words:
+    """What is said about a figure, in Markdown: a sentence on its claim, what is found, and the settings."""
 
-    Example:
-        >>> from limitlaw.figures import Table
-        >>> table = Table(("width", "KL"), (("64", "0.00073"), ("128", "0.00018")))
-        >>> dict(zip(table.header, table.rows[1], strict=True))
-        {'width': '128', 'KL': '0.00018'}
-    """
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def as_data(self) -> list[list[str]]:
-        """Header and rows as programs read them: numbers without ornament, and a column of its own for standard errors.
-
-        Example:
-            >>> from limitlaw.figures import Table
-            >>> Table(("tokens", "KL"), (("1,267", "1.04e-5 ± 2e-7"), ("∞", "5.8 × 10⁻⁴"))).as_data()
-            [['tokens', 'KL', 'KL, stderr'], ['1267', '1.04e-5', '2e-7'], ['inf', '5.8e-4', '']]
-        """
-        columns = []
-        for name, *cells in zip(self.header, *self.rows, strict=True):
-            parts = [[_as_number(part) for part in cell.split(" ± ")] for cell in cells]
-            columns.append([name, *(value for value, *_ in parts)])
-            if any(len(part) > 1 for part in parts):
-                columns.append([f"{name}, stderr", *(part[1] if len(part) > 1 else "" for part in parts)])
-        return [list(row) for row in zip(*columns, strict=True)]
+    verdict: str
+    finding: str
+    setup: str
+    table: Table
 
 
-_POWER = re.compile(r"(?:(.+) × )?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
-_RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+@dataclass(frozen=True)
+class Figure:
+    """A figure, as its module describes it.
 
+    The module has
 
-def _as_number(text: str) -> str:
-    """A number as programs write it; any other text as it is."""
-    plain = text.replace("−", "-").replace("∞", "inf")
-    if power := _POWER.fullmatch(plain):
-        plain = f"{power[1] or 1}e{power[2].translate(_RAISED)}"
-    share = plain.removesuffix("%")
-    plain = plain.replace(",", "") if share == plain else f"{share}e-2"
-    try:
-        float(plain)
-    except ValueError:
-        return text
-    return plain
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure(abc.ABC):
-    """A figure of the paper, in four steps that follow one another and nothing else.
-
-    `tasks(settings)` says what to compute, `dataset` collects the results as labelled arrays, and from those alone `draw` makes the
-    picture, `table` the numbers and `finding` the sentence that a reader should take away. `claim` is what the paper says.
+    - `TITLE`, `CLAIM` (what the paper says) and `GROUP` ("attention", "slr" or "deep", or another);
+    - `STUDY`: a `Study`, a dictionary of named studies, or a function of `Settings` that returns one of them;
+    - perhaps `gather(data, settings)`, which makes one dataset of those of the studies: `data` is the dataset of the
+      study, or a dictionary of datasets. Without it `plot` and `numbers` get `data` as it is;
+    - `plot(data, axes)`, which draws on matplotlib axes; with a `LAYOUT`, a mosaic of names, `axes` is a dictionary of
+      them. `HEIGHT` is that of the figure in inches;
+    - `numbers(data)`, a dictionary for the template of the figure; `numbers(data)["table"]` is its table;
+    - a template, which sets the texts `verdict`, `finding` and `setup` in Markdown from those numbers: the file
+      `templates/NAME.md.j2` of the package, or `TEMPLATE` in a file of one's own.
 
     Example:
         >>> from limitlaw.figures import FIGURES, Settings
         >>> figure, settings = FIGURES["slr_landscape"], Settings(points=4)
-        >>> results = {task.key: task.run() for task in figure.tasks(settings)}
-        >>> data = figure.dataset(settings, lambda task: results[task.key])
-        >>> [row[:2] for row in figure.table(data).rows]
-        [('(-1, -1)', 'saddle'), ('(1, -1)', 'source'), ('(-1, 1)', 'saddle'), ('(1, 1)', 'sink')]
+        >>> data = figure.gather({name: study.dataset() for name, study in figure.studies(settings).items()}, settings)
+        >>> [row[:3] for row in figure.numbers(data)["table"].rows]
+        [(-1.0, -1.0, 'saddle'), (1.0, -1.0, 'source'), (-1.0, 1.0, 'saddle'), (1.0, 1.0, 'sink')]
     """
 
-    name: str
-    title: str
-    claim: str
-    paper: str = "attention"
+    module: ModuleType
 
-    @abc.abstractmethod
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+        return self.module.__name__.rpartition(".")[2]
+
+    @property
+    def title(self) -> str:
+        """The title."""
+        return self.module.TITLE
+
+    @property
+    def claim(self) -> str:
+        """What the paper says."""
+        return self.module.CLAIM
+
+    @property
+    def group(self) -> str:
+        """The group of figures that it belongs to."""
+        return getattr(self.module, "GROUP", "further figures")
+
+    @property
+    def file(self) -> Path:
+        """The file that describes it."""
+        return Path(str(self.module.__file__))
+
+    @property
+    def own(self) -> OwnKind | None:
+        """What another process needs to load it, if it is not a figure of the package."""
+        if self.module.__name__.startswith(f"{__package__}."):
+            return None
+        digest = hashlib.sha256(self.file.read_bytes()).hexdigest()
+        return OwnKind(f"figure {self.name}", self.module.__name__, str(self.file), digest)
+
+    def studies(self, settings: Settings) -> dict[str, Study]:
+        """What is computed for it, by the names in its `STUDY`; a single study has the name "".
+
+        Args:
+            settings: How much of everything.
+        """
+        given: Any = self.module.STUDY
+        found: Any = given(settings) if callable(given) else given
+        return {"": found} if isinstance(found, Study) else dict(found)
+
     def tasks(self, settings: Settings) -> list[Task]:
-        """What must be computed."""
+        """The tasks of its studies."""
+        studies = self.studies(settings).values()
+        return [measurement.task for study in studies for measurement in study.measurements]
 
-    @abc.abstractmethod
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        """The results, labelled."""
+    def gather(self, found: Mapping[str, xr.Dataset], settings: Settings) -> Any:
+        """The data that it shows, from the datasets of its studies.
 
-    @abc.abstractmethod
+        Args:
+            found: A dataset for each of `studies`.
+            settings: Those of the studies.
+        """
+        data: Any = found.get("", found)
+        gather = getattr(self.module, "gather", None)
+        return data if gather is None else gather(data, settings)
+
+    def dataset(self, settings: Settings, store: Store) -> Any:
+        """The data that it shows, from results in a store."""
+        found = {name: dataset_of(study, store) for name, study in self.studies(settings).items()}
+        return self.gather(found, settings)
+
     def draw(self, data: xr.Dataset) -> Any:
-        """The picture, a matplotlib figure."""
+        """The picture, a matplotlib figure whose panels have letters if there are several."""
+        from matplotlib.figure import Figure as Canvas
 
-    @abc.abstractmethod
-    def table(self, data: xr.Dataset) -> Table:
-        """The numbers."""
+        layout: Any = getattr(self.module, "LAYOUT", None)
+        with style():
+            canvas = Canvas(figsize=(WIDTH, getattr(self.module, "HEIGHT", _HEIGHT)), layout="constrained")
+            axes: Any = canvas.subplots() if layout is None else canvas.subplot_mosaic([list(row) for row in layout])
+            self.module.plot(data, axes)
+            for letter, panel in zip("abcdefgh", () if layout is None else axes.values(), strict=False):
+                panel.set_title(rf"$\mathbf{{({letter})}}$  {panel.get_title(loc='left')}", loc="left")
+        return canvas
 
-    @abc.abstractmethod
-    def finding(self, data: xr.Dataset) -> str:
-        """What we find, in words."""
+    def numbers(self, data: xr.Dataset) -> dict[str, Any]:
+        """What the template says, with the table of the figure."""
+        return self.module.numbers(data)
 
-    @abc.abstractmethod
-    def setup(self, data: xr.Dataset) -> str:
-        """The experiment in one sentence, with all its settings."""
-
-
-def as_stored(result: Result, name: str) -> np.ndarray:
-    """Value, standard error and degrees of freedom of what was measured under a name."""
-    return np.array([result[name], result[f"{name}_stderr"], result[f"{name}_dof"]])
-
-
-def estimate(values: Any) -> Estimate:
-    """Value, standard error and degrees of freedom, as stored."""
-    value, stderr, dof = (float(v) for v in np.asarray(values))
-    return Estimate(value, stderr, dof)
-
-
-def show(value: Estimate) -> str:
-    """With its error, if it has one."""
-    return str(value) if value.stderr else f"{float(value):.4g}"
-
-
-def times(value: float) -> str:
-    """A number for a sentence: 1.04 × 10⁻⁵."""
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:.3g}"
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa} × {power_of_ten(int(exponent))}"
+    def words(self, data: xr.Dataset) -> Words:
+        """What is said about the data."""
+        numbers = self.numbers(data)
+        given = {**numbers, "data": getattr(data, "attrs", {}), "sizes": getattr(data, "sizes", {})}
+        if self.own is None:
+            said = texts_of(f"{self.name}.md.j2", given)
+        else:
+            said = text_of(getattr(self.module, "TEMPLATE", ""), given)
+        return Words(**{part: " ".join(said.get(part, "").split()) for part in _PARTS}, table=numbers["table"])

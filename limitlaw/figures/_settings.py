@@ -1,5 +1,6 @@
 """How much of everything: the paper's own counts, or fewer."""
 
+import hashlib
 from dataclasses import dataclass, replace
 
 from .. import _checks
@@ -63,6 +64,11 @@ class Settings:
         """Whether there are as many trials and samples as in the paper."""
         usual = Settings()
         return self.trials >= usual.trials and self.samples is None
+
+    def seed_for(self, *what: object) -> int:
+        """A seed for every experiment and purpose, made from that of the run."""
+        text = f"{self.seed} {' '.join(map(str, what))}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     def override(self, **given: int | None) -> "Settings":
         """The same with what is given (not None) put in its place."""

@@ -1,11 +1,10 @@
 """Figure 1a: densities of the output at growing width."""
 
-from ._densities import DensityFigure
-from ._experiments import clipped
+from ._attention import clipped
+from ._densities import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Densities, numbers as numbers, plot as plot
 
-FIGURE = DensityFigure(
-    name="fig1a",
-    title="Figure 1a: the output at growing width, two heads",
-    claim="As the width grows, the law of an output coordinate approaches the limit, a mixture of Gaussians over random scores.",
-    design=clipped,
-)
+TITLE = "Figure 1a: the output at growing width, two heads"
+CLAIM = "As the width grows, the law of an output coordinate approaches the limit, a mixture of Gaussians over random scores."
+GROUP = "attention"
+_DATA = Densities(clipped)
+STUDY, gather = _DATA.studies, _DATA.gather

@@ -1,14 +1,10 @@
 """Figure 1b: the divergence from the limit at growing width."""
 
-from ._divergences import DivergenceFigure
-from ._experiments import clipped
+from ._attention import clipped
+from ._divergences import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Divergences, numbers as numbers, plot as plot
 
-FIGURE = DivergenceFigure(
-    name="fig1b",
-    title="Figure 1b: divergence from the limit at growing width, two heads",
-    claim="The Kullback-Leibler divergence from the limit falls as the width grows.",
-    design=clipped,
-    axis="width",
-    axis_label="width n",
-    symbol="n",
-)
+TITLE = "Figure 1b: divergence from the limit at growing width, two heads"
+CLAIM = "The Kullback-Leibler divergence from the limit falls as the width grows."
+GROUP = "attention"
+_DATA = Divergences(clipped)
+STUDY, gather = _DATA.studies, _DATA.gather

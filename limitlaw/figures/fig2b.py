@@ -1,13 +1,10 @@
-"""Figure 2b: one head and many, against their limits and the Gaussian of infinitely many."""
+"""Figure 2b: one head and many, with their limits and the Gaussian of infinitely many."""
 
-from ._densities import DensityFigure
-from ._experiments import heads
+from ._attention import heads
+from ._densities import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Densities, numbers as numbers, plot as plot
 
-FIGURE = DensityFigure(
-    name="fig2b",
-    title="Figure 2b: one head and 256 heads at n = 256",
-    claim="At a usual width the limit describes one head and many alike; the Gaussian of infinitely many heads only many.",
-    design=heads,
-    chosen=(0, 4),
-    gaussian=True,
-)
+TITLE = "Figure 2b: one head and 256 heads at n = 256"
+CLAIM = "At a usual width the limit describes one head and many heads alike; the Gaussian of infinitely many heads describes only many."
+GROUP = "attention"
+_DATA = Densities(heads, chosen=(0, 4))
+STUDY, gather = _DATA.studies, _DATA.gather

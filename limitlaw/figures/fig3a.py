@@ -1,11 +1,10 @@
 """Figure 3a: densities with heads of dimension 64."""
 
-from ._densities import DensityFigure
-from ._experiments import low_rank
+from ._attention import low_rank
+from ._densities import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Densities, numbers as numbers, plot as plot
 
-FIGURE = DensityFigure(
-    name="fig3a",
-    title="Figure 3a: low-rank heads, d = 64, n = 64 H",
-    claim="With heads of fixed dimension 64 the output approaches the limit as the number of heads grows.",
-    design=low_rank,
-)
+TITLE = "Figure 3a: low-rank heads, d = 64, n = 64 H"
+CLAIM = "With heads of fixed dimension 64 the output approaches the limit as the number of heads grows."
+GROUP = "attention"
+_DATA = Densities(low_rank)
+STUDY, gather = _DATA.studies, _DATA.gather

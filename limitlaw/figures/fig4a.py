@@ -1,11 +1,10 @@
 """Figure 4a: densities for a longer sequence."""
 
-from ._densities import DensityFigure
-from ._experiments import long
+from ._attention import long
+from ._densities import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Densities, numbers as numbers, plot as plot
 
-FIGURE = DensityFigure(
-    name="fig4a",
-    title="Figure 4a: a longer sequence",
-    claim="The limit holds for longer sequences too.",
-    design=long,
-)
+TITLE = "Figure 4a: a longer sequence"
+CLAIM = "The limit holds for longer sequences too."
+GROUP = "attention"
+_DATA = Densities(long)
+STUDY, gather = _DATA.studies, _DATA.gather

@@ -1,14 +1,10 @@
 """Figure 4b: divergences for a longer sequence."""
 
-from ._divergences import DivergenceFigure
-from ._experiments import long
+from ._attention import long
+from ._divergences import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Divergences, numbers as numbers, plot as plot
 
-FIGURE = DivergenceFigure(
-    name="fig4b",
-    title="Figure 4b: divergence from the limit, a longer sequence",
-    claim="For longer sequences the divergence falls as the width grows, from a larger value.",
-    design=long,
-    axis="width",
-    axis_label="width n",
-    symbol="n",
-)
+TITLE = "Figure 4b: divergence from the limit, a longer sequence"
+CLAIM = "For longer sequences the divergence falls as the width grows, from a larger value."
+GROUP = "attention"
+_DATA = Divergences(long)
+STUDY, gather = _DATA.studies, _DATA.gather

@@ -1,11 +1,10 @@
 """Figure 5a: densities with ReLU tokens."""
 
-from ._densities import DensityFigure
-from ._experiments import relu
+from ._attention import relu
+from ._densities import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Densities, numbers as numbers, plot as plot
 
-FIGURE = DensityFigure(
-    name="fig5a",
-    title="Figure 5a: ReLU tokens",
-    claim="The limit holds for tokens made by ReLU, an activation that is not bounded.",
-    design=relu,
-)
+TITLE = "Figure 5a: ReLU tokens"
+CLAIM = "The limit holds for tokens made by ReLU, an activation that is not bounded."
+GROUP = "attention"
+_DATA = Densities(relu)
+STUDY, gather = _DATA.studies, _DATA.gather

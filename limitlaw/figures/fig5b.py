@@ -1,14 +1,10 @@
 """Figure 5b: divergences with ReLU tokens."""
 
-from ._divergences import DivergenceFigure
-from ._experiments import relu
+from ._attention import relu
+from ._divergences import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Divergences, numbers as numbers, plot as plot
 
-FIGURE = DivergenceFigure(
-    name="fig5b",
-    title="Figure 5b: divergence from the limit, ReLU tokens",
-    claim="With ReLU tokens the divergence falls as the width grows.",
-    design=relu,
-    axis="width",
-    axis_label="width n",
-    symbol="n",
-)
+TITLE = "Figure 5b: divergence from the limit, ReLU tokens"
+CLAIM = "With ReLU tokens the divergence falls as the width grows."
+GROUP = "attention"
+_DATA = Divergences(relu)
+STUDY, gather = _DATA.studies, _DATA.gather

@@ -1,16 +1,10 @@
 """The divergence from the Gaussian of infinitely many heads against the number of heads, at one width."""
 
-from ._divergences import DivergenceFigure
-from ._experiments import heads
+from ._attention import heads
+from ._divergences import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Divergences, numbers as numbers, plot as plot
 
-FIGURE = DivergenceFigure(
-    name="heads_gaussian",
-    title="Further plot: divergence from the Gaussian of infinitely many heads, n = 256",
-    claim="The Gaussian of infinitely many heads is approached as the number of heads grows.",
-    design=heads,
-    axis="heads",
-    axis_label="number of heads H",
-    symbol="H",
-    target="gaussian",
-    power_law=False,
-)
+TITLE = "Further plot: divergence from the Gaussian of infinitely many heads, n = 256"
+CLAIM = "The Gaussian of infinitely many heads is approached as the number of heads grows."
+GROUP = "attention"
+_DATA = Divergences(heads, target="gaussian", power_law=False)
+STUDY, gather = _DATA.studies, _DATA.gather

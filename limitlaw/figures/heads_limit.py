@@ -1,15 +1,10 @@
 """The divergence from the limit against the number of heads, at one width."""
 
-from ._divergences import DivergenceFigure
-from ._experiments import heads
+from ._attention import heads
+from ._divergences import HEIGHT as HEIGHT, LAYOUT as LAYOUT, Divergences, numbers as numbers, plot as plot
 
-FIGURE = DivergenceFigure(
-    name="heads_limit",
-    title="Further plot: divergence from the limit against the number of heads, n = 256",
-    claim="The limit for H heads describes a network of width 256 for every H.",
-    design=heads,
-    axis="heads",
-    axis_label="number of heads H",
-    symbol="H",
-    power_law=False,
-)
+TITLE = "Further plot: divergence from the limit against the number of heads, n = 256"
+CLAIM = "The limit for H heads describes a network of width 256 for every H."
+GROUP = "attention"
+_DATA = Divergences(heads, power_law=False)
+STUDY, gather = _DATA.studies, _DATA.gather

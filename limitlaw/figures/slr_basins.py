@@ -2,133 +2,103 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from ..experiments import Task
+from .._format import Column, Table
+from ..experiments import Basins, Descent, Measure, Study
 from ..slr import BasinMap
 from . import _regression as regression
-from ._experiments import seed_for
-from ._figure import Figure, Load, Table
 from ._settings import Settings
-from ._style import panels, style
+from ._style import FLOOR
 
-if TYPE_CHECKING:
-    import xarray as xr
-
+TITLE = "Regression: from where descent learns"
+CLAIM = "The only stable stationary point is the oracle, so gradient descent needs no special start."
+GROUP = "slr"
+LAYOUT = [["exact", "mean-field"]]
+HEIGHT = 3.1
 _REACH = 0.9
 _UNIFORM = 200
 _METHODS = {"exact": ("exact", None), "mean-field": ("mean-field", 0.0)}
-_TITLES = {"exact": "exact, d = 100, L = 20", "mean-field": "mean field, α = 0"}
+_TITLES = {"exact": "exact, $d = 100$, $L = 20$", "mean-field": r"mean field, $\alpha = 0$"}
+_NAMES = {"exact": "exact, d = 100, L = 20", "mean-field": "mean field, α = 0"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class BasinsFigure(Figure):
-    """The step at which descent from each start of the plane has learned; grey where it has not."""
-
-    def _grid(self, settings: Settings) -> list[float]:
-        return np.linspace(-_REACH, _REACH, settings.points).tolist()
-
-    def _tasks(self, settings: Settings) -> list[Task]:
-        grid = self._grid(settings)
-        uniform = regression.starts(regression.FIGURE_2, "uniform", _UNIFORM, seed_for(settings, "slr basins"))
-        steps, cost = 2 * settings.steps, 7e-6 * settings.steps * settings.points**2
-        common = {"problem": regression.FIGURE_2, "steps": steps}
-        return [
-            *(
-                regression.task(
-                    f"basins, {name}", regression.basins, cost, **common, mu=grid, nu=grid, method=method, alpha=alpha
-                )
-                for name, (method, alpha) in _METHODS.items()
-            ),
-            *(
-                regression.task(
-                    f"uniform starts, {name}", regression.descent, 7e-6 * settings.steps * _UNIFORM, **common, start=uniform, method=method, alpha=alpha,
-                )
-                for name, (method, alpha) in _METHODS.items()
-            ),
-        ]  # fmt: skip
-
-    def tasks(self, settings: Settings) -> list[Task]:
-        return self._tasks(settings)
-
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
-
-        results = [load(task) for task in self._tasks(settings)]
-        grid = self._grid(settings)
-        return xr.Dataset(
-            {
-                name: (("theory", "nu", "mu"), np.stack([result[name] for result in results[:2]]))
-                for name in ("learned_at", "final_risk")
-            }
-            | {
-                "uniform_risk": (("theory", "start"), np.stack([result["risk"][:, -1] for result in results[2:]])),
-                "uniform_mu": ("start", results[2]["overlaps"][:, 0, 0]),
-            },
-            coords={"theory": list(_METHODS), "mu": grid, "nu": grid},
-            attrs={**regression.FIGURE_2, "link": "linear", "steps": 2 * settings.steps, "step_size": regression.STEP_SIZE, "level": regression.LEARNED},
-        )  # fmt: skip
-
-    def draw(self, data: xr.Dataset) -> Any:
-        with style():
-            figure, (row,) = panels(1, 2, 3.0, gap=0.2, right=0.92)
-            for axes, name in zip(row, _METHODS, strict=True):
-                self._map(data, name).plot(axes, colorbar=False)
-                axes.set_title(_TITLES[name])
-            row[1].set_ylabel("")
-            label = f"step at which the risk is below {data.attrs['level']:g}"
-            figure.colorbar(row[0].collections[0], ax=list(row), label=label, pad=0.02, fraction=0.04)
-            row[0].text(-0.85, 0.8, "grey: not learned", fontsize=7, color="#222222")
-        return figure
-
-    def _map(self, data: xr.Dataset, name: str) -> BasinMap:
-        at = data.sel(theory=name)
-        found = (at[of].values for of in ("mu", "nu", "learned_at", "final_risk"))
-        return BasinMap(*found, level=data.attrs["level"], steps=data.attrs["steps"], method=name)
-
-    def table(self, data: xr.Dataset) -> Table:
-        rows = tuple(
-            (
-                _TITLES[name],
-                f"{100 * self._map(data, name).learned_fraction:.0f}%",
-                f"{100 * self._learned(data, name):.0f}%",
-                f"{float(data['uniform_risk'].sel(theory=name).max()):.3f}",
-            )
-            for name in _METHODS
-        )
-        return Table(
-            ("dynamics", "of the plane learns", "of uniform starts learn", "largest final risk of those"), rows
-        )
-
-    def _learned(self, data: xr.Dataset, name: str) -> float:
-        return float((data["uniform_risk"].sel(theory=name) < data.attrs["level"]).mean())
-
-    def finding(self, data: xr.Dataset) -> str:
-        exact, mean = (self._learned(data, name) for name in _METHODS)
-        stuck = data["uniform_mu"].values[data["uniform_risk"].sel(theory="exact").values >= data.attrs["level"]]
-        where = (
-            f" Those of them that fail under the exact dynamics all start at μ₀ < {stuck.max() + 0.005:.2f}; the corners of the map are far from uniform."
-            if stuck.size
-            else ""
-        )
-        return (
-            f"Within {data.attrs['steps']} steps {100 * exact:.0f}% of {data.sizes['start']} uniform starts learn under the exact dynamics, {100 * mean:.0f}% under the mean field.{where} What has not "
-            f"learned sits on a plateau where gradients are exponentially small: to be the only attractor is not to be reached. A start does matter."
-        )
-
-    def setup(self, data: xr.Dataset) -> str:
-        return (
-            f"Linear link, d = 100, L = 20, β = 1, γ = 1/√2, step {data.attrs['step_size']}, {data.attrs['steps']} steps on the population risk; a start has learned when its excess risk "
-            f"is below {data.attrs['level']}. On the plane η = ζ = ρ = 0; uniform starts have all five overlaps."
-        )
+def STUDY(settings: Settings) -> Study:
+    """The step at which descent from each start of the plane has learned, and descents from uniform starts."""
+    grid, steps = np.linspace(-_REACH, _REACH, 2 * settings.points - 1).tolist(), 2 * settings.steps
+    uniform = regression.uniform_starts(_UNIFORM, settings.seed_for("slr basins"))
+    measure: list[Measure] = []
+    for name, (method, alpha) in _METHODS.items():
+        how: dict[str, Any] = {"method": method, "alpha": alpha, "steps": steps, "step_size": regression.STEP_SIZE}
+        measure.append(Basins(mu=grid, nu=grid, level=regression.LEARNED, name=name, **how))
+        measure.append(Descent(start=uniform, name=f"{name} from uniform starts", **how))
+    return Study(regression.FIGURE_2, axes={}, measure=measure, name="basins")
 
 
-FIGURE = BasinsFigure(
-    name="slr_basins",
-    title="Regression: from where descent learns",
-    claim="The only stable stationary point is the oracle, so gradient descent needs no special start.",
-    paper="slr",
-)
+def gather(found: xr.Dataset, settings: Settings) -> xr.Dataset:
+    """Maps and final risks by theory."""
+    names = {name: name for name in _METHODS}
+    uniform = {name: f"{name} from uniform starts" for name in _METHODS}
+    data = xr.Dataset(
+        {
+            name: (("theory", "nu", "mu"), regression.theories(found, names, name))
+            for name in ("learned_at", "final_risk")
+        },
+        coords={"theory": list(_METHODS), "mu": found["plane_mu"].values, "nu": found["plane_nu"].values},
+    )
+    data["uniform_risk"] = ("theory", "start"), regression.theories(found, uniform, "risk")[..., -1]
+    data["uniform_mu"] = "start", found[f"{uniform['exact']}_overlap"].values[:, 0, 0]
+    how = {
+        "link": "linear",
+        "steps": 2 * settings.steps,
+        "step_size": regression.STEP_SIZE,
+        "level": regression.LEARNED,
+    }
+    return data.assign_attrs(regression.FIGURE_2 | how)
+
+
+def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
+    """A map for each theory, hatched where descent has not learned."""
+    from matplotlib.patches import Patch
+
+    mesh = None
+    for name, panel in axes.items():
+        basins(data, name).plot(panel, colorbar=False)
+        mesh = panel.collections[0]
+        panel.set_title(_TITLES[name])
+        panel.set_xlabel(r"start $\mu_0$")
+        panel.set_ylabel(r"start $\nu_0$" if name == "exact" else "")
+        panel.set_aspect("equal")
+    figure = axes["exact"].figure
+    figure.colorbar(mesh, ax=list(axes.values()), label=f"step at which the risk is below {data.attrs['level']:g}")
+    not_learned = Patch(
+        facecolor="white", edgecolor=FLOOR, hatch="////", label=f"not learned in {data.attrs['steps']:,} steps"
+    )
+    figure.legend(handles=[not_learned], loc="outside lower center")
+
+
+def basins(data: xr.Dataset, name: str) -> BasinMap:
+    """The map of a theory."""
+    at = data.sel(theory=name)
+    found = (at[of].values for of in ("mu", "nu", "learned_at", "final_risk"))
+    return BasinMap(*found, level=data.attrs["level"], steps=data.attrs["steps"], method=name)
+
+
+def numbers(data: xr.Dataset) -> dict[str, Any]:
+    """How much of the plane, and how many uniform starts, learn."""
+    risks = {name: data["uniform_risk"].sel(theory=name).values for name in _METHODS}
+    learned = {name: float((risk < data.attrs["level"]).mean()) for name, risk in risks.items()}
+    plane = {name: float(basins(data, name).learned_fraction) for name in _METHODS}
+    stuck = data["uniform_mu"].values[risks["exact"] >= data.attrs["level"]]
+    shares = (Column(name, digits=2, percent=True) for name in ("of the plane learns", "of uniform starts learn"))
+    rows = [(_NAMES[name], plane[name], learned[name], float(risks[name].max())) for name in _METHODS]
+    return {
+        "starts": data.sizes["start"],
+        "learned": learned,
+        "plane": plane,
+        "stuck_below": float(stuck.max()) + 0.005 if stuck.size else None,
+        "table": Table(("dynamics", *shares, Column("largest final risk of those", 3, one_quantity=False)), rows),
+    }

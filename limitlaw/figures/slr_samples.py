@@ -1,149 +1,116 @@
-"""What figure 2 of the regression paper becomes from uniform starts, and as the data grow."""
+"""Descent from uniform starts, on the population risk and on growing data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from ..experiments import Task
+from .._format import Column, Table
+from ..experiments import Descent, Simulation, Study
 from . import _regression as regression
-from ._experiments import seed_for
-from ._figure import Figure, Load, Table
 from ._settings import Settings
-from ._style import COLOURS, LIMIT, style, two_panels
+from ._style import COLOURS, LIMIT, outside_legend
 
-if TYPE_CHECKING:
-    import xarray as xr
-
+TITLE = "Regression: uniform starts, and more data"
+CLAIM = "Gradient descent needs no special start, and the mean field describes it at n = 1,000."
+GROUP = "slr"
+LAYOUT = [["risk", "gap"]]
+HEIGHT = 3.1
 _STARTS = 6
 _SIZES = (1000, 3000, 9000)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplesFigure(Figure):
-    """Left, the risk from uniform starts; right, the gap between simulation and exact dynamics against the number of samples."""
+def STUDY(settings: Settings) -> dict[str, Study]:
+    """Descents from the same uniform starts, on the population risk and on training sets of growing size."""
+    sizes = _SIZES if settings.steps >= Settings().steps else (_SIZES[0] // 2, _SIZES[0])
+    start = regression.uniform_starts(_STARTS, settings.seed_for("slr uniform"))
+    how: dict[str, Any] = {"steps": settings.steps, "step_size": regression.STEP_SIZE, "start": start}
+    seed = settings.seed_for("slr samples")
+    problem = regression.FIGURE_2
+    return {
+        # the longest first: there is other work meanwhile
+        "simulation": Study(
+            problem, axes={"samples": list(reversed(sizes))}, measure=[Simulation(**how)], name="simulation", seed=seed
+        ),
+        "exact": Study(problem, axes={}, measure=[Descent(**how, name="exact")], name="exact descent"),
+    }
 
-    def _sizes(self, settings: Settings) -> tuple[int, ...]:
-        return _SIZES if settings.steps >= Settings().steps else (_SIZES[0] // 2, _SIZES[0])
 
-    def _tasks(self, settings: Settings) -> list[Task]:
-        common = {
-            "problem": regression.FIGURE_2,
-            "start": regression.starts(regression.FIGURE_2, "uniform", _STARTS, seed_for(settings, "slr uniform")),
-            "steps": settings.steps,
-        }
-        seed = seed_for(settings, "slr samples")
-        return [
-            regression.task("uniform starts: exact descent", regression.descent, 0.1, **common, method="exact", alpha=None),
-            *(
-                regression.task(
-                    f"uniform starts: simulation, n = {size}", regression.simulation, 1.4 + 1.4e-6 * settings.steps * size,
-                    **common, samples=size, seed=seed,
-                )
-                for size in reversed(self._sizes(settings))  # the longest first: there is other work meanwhile
-            ),
-        ]  # fmt: skip
+def gather(found: Mapping[str, xr.Dataset], settings: Settings) -> xr.Dataset:
+    """Risks and overlaps, exact and by the number of samples."""
+    exact, simulated = found["exact"], found["simulation"].isel(trial=0).sortby("samples")
+    return xr.Dataset(
+        {
+            "exact_risk": (("start", "step"), exact["exact_risk"].values),
+            "exact_overlap": (("start", "step", "name"), exact["exact_overlap"].values),
+            "risk": (("samples", "start", "step"), simulated["simulation_risk"].values),
+            "overlap": (("samples", "start", "step", "name"), simulated["simulation_overlap"].values),
+        },
+        coords={
+            "samples": simulated["samples"].values,
+            "start": exact["start"].values,
+            "step": exact["step"].values,
+            "name": exact["overlap"].values,
+        },
+        attrs={**regression.FIGURE_2, "link": "linear", "step_size": regression.STEP_SIZE, "steps": settings.steps},
+    )
 
-    def tasks(self, settings: Settings) -> list[Task]:
-        return self._tasks(settings)
 
-    def dataset(self, settings: Settings, load: Load) -> xr.Dataset:
-        import xarray as xr
+def plot(data: xr.Dataset, axes: dict[str, Any]) -> None:
+    """The risk on the left; on the right the gap between simulation and exact dynamics against the number of samples."""
+    left, right = axes["risk"], axes["gap"]
+    few = int(data["samples"][0])
+    gap = _gaps(data)
+    for i, colour in enumerate(COLOURS[: data.sizes["start"]]):
+        left.plot(data["step"], data["exact_risk"][i], "--", color=colour, linewidth=1)
+        left.plot(data["step"], data["risk"].sel(samples=few)[i], color=colour, linewidth=1)
+        start = float(data["exact_overlap"][i, 0].sel(name="mu"))
+        label = rf"$\mu_0 = {start:.2f}$"
+        right.plot(data["samples"], gap[:, i], "o-", color=colour, markersize=3, label=label)
+    left.plot([], [], "--", color=LIMIT, linewidth=1, label="exact")
+    left.plot([], [], color=LIMIT, linewidth=1, label="simulation")
+    left.set_ylim(0, None)
+    left.set_xlim(0, float(data["step"][-1]))
+    left.set_xlabel("step")
+    left.set_ylabel("excess risk")
+    left.set_title(f"risk, {few:,} training sequences")
+    right.set_xscale("log")
+    right.set_xticks(data["samples"].values, [f"{int(n):,}" for n in data["samples"]])
+    right.xaxis.minorticks_off()
+    right.set_ylim(0, None)
+    right.set_xlabel("training sequences $n$")
+    right.set_ylabel(r"largest gap in $\nu$")
+    right.set_title("simulated less exact")
+    outside_legend(left.figure, left, right)
 
-        exact, *simulated = (load(task) for task in self._tasks(settings))
-        return xr.Dataset(
-            {
-                "exact_risk": (("start", "step"), exact["risk"]),
-                "exact_overlap": (("start", "step", "name"), exact["overlaps"]),
-                "risk": (("samples", "start", "step"), np.stack([run["risk"] for run in reversed(simulated)])),
-                "overlap": (
-                    ("samples", "start", "step", "name"),
-                    np.stack([run["overlaps"] for run in reversed(simulated)]),
-                ),
-            },
-            coords={
-                "samples": list(self._sizes(settings)),
-                "start": np.arange(1, _STARTS + 1),
-                "step": exact["step"],
-                "name": ["mu", "nu", "eta", "zeta", "rho"],
-            },
-            attrs={**regression.FIGURE_2, "link": "linear", "step_size": regression.STEP_SIZE, "steps": settings.steps},
-        )
 
-    def draw(self, data: xr.Dataset) -> Any:
-        few = int(data["samples"][0])
-        with style():
-            figure, left, right = two_panels(2.6)
-            for i, colour in enumerate(COLOURS):
-                left.plot(data["step"], data["exact_risk"][i], "--", color=colour, linewidth=1)
-                left.plot(data["step"], data["risk"].sel(samples=few)[i], color=colour, linewidth=1)
-            left.plot([], [], "--", color=LIMIT, linewidth=1, label="exact")
-            left.plot([], [], color=LIMIT, linewidth=1, label=f"simulation, n = {few:,}")
-            left.set_ylim(0, 1.3 * float(data["exact_risk"].max()))
-            left.set_xlabel("step")
-            left.set_ylabel("excess risk")
-            left.legend(loc="upper right", ncols=2)
-            gap = _gaps(data)
-            for i, colour in enumerate(COLOURS):
-                right.plot(data["samples"], gap[:, i], "o-", color=colour, markersize=3, label=f"start {i + 1}")
-            right.set_xscale("log")
-            right.set_xticks(data["samples"].values, [f"{int(n):,}" for n in data["samples"]])
-            right.minorticks_off()
-            right.set_ylim(0, 1.4 * float(gap.max()))
-            right.set_xlabel("training sequences n")
-            right.set_ylabel("largest gap in ν, simulated − exact")
-            right.legend(ncols=3, fontsize=6, loc="upper right")
-        return figure
-
-    def table(self, data: xr.Dataset) -> Table:
-        gap = _gaps(data)
-        rows = []
-        for i in range(data.sizes["start"]):
-            mu, nu = (float(data["exact_overlap"][i, 0].sel(name=name)) for name in ("mu", "nu"))
-            finals = [f"{float(risk):.3g}" for risk in data["risk"][:, i, -1]]
-            gaps = [f"{value:.2f}" for value in gap[:, i]]
-            rows.append(
-                (str(i + 1), f"{mu:.3f}", f"{nu:.3f}", f"{float(data['exact_risk'][i, -1]):.3g}", *finals, *gaps)
-            )
-        sizes = [f"n = {int(n):,}" for n in data["samples"]]
-        header = (
-            "start",
-            "μ₀",
-            "ν₀",
-            "final risk, exact",
-            *(f"final risk, {size}" for size in sizes),
-            *(f"gap in ν, {size}" for size in sizes),
-        )
-        return Table(header, tuple(rows))
-
-    def finding(self, data: xr.Dataset) -> str:
-        learned = (data["risk"][..., -1] < regression.LEARNED).sum("start").values
-        exact = int((data["exact_risk"][:, -1] < regression.LEARNED).sum())
-        counts = ", ".join(f"{int(k)} at n = {int(n):,}" for k, n in zip(learned, data["samples"].values, strict=True))
-        gap = _gaps(data).mean(axis=1)
-        return (
-            f"Of {data.sizes['start']} uniform starts {exact} learn on the population risk within {data.attrs['steps']} steps; on data, {counts}. The average largest gap in ν goes from "
-            f"{gap[0]:.2f} to {gap[-1]:.2f}. So the agreement claimed at n = 1,000 depends on the start{', and grows with the data' if gap[-1] < 0.9 * gap[0] else ''}."
-        )
-
-    def setup(self, data: xr.Dataset) -> str:
-        return (
-            f"Linear link, d = 100, L = 20, β = 1, γ = 1/√2, label noise 0.1, step {data.attrs['step_size']}; u and v uniform on the sphere; the same starts on the "
-            f"population risk and on an independent training set of each size."
-        )
+def numbers(data: xr.Dataset) -> dict[str, Any]:
+    """How many starts learn, and the gaps to the exact dynamics."""
+    gap, sizes = _gaps(data), [int(n) for n in data["samples"].values]
+    rows = []
+    for i in range(data.sizes["start"]):
+        mu, nu = (float(data["exact_overlap"][i, 0].sel(name=name)) for name in ("mu", "nu"))
+        finals = map(float, data["risk"][:, i, -1])
+        rows.append((i + 1, mu, nu, float(data["exact_risk"][i, -1]), *finals, *map(float, gap[:, i])))
+    columns = [Column("μ₀", 2, one_quantity=False), Column("ν₀", 2, one_quantity=False)]
+    columns += [
+        Column(f"final risk, {size}", 3, one_quantity=False) for size in ("exact", *(f"n = {n:,}" for n in sizes))
+    ]
+    columns += [Column(f"gap in ν, n = {n:,}", 2, one_quantity=False) for n in sizes]
+    learned = (data["risk"][..., -1] < regression.LEARNED).sum("start").values
+    return {
+        "starts": data.sizes["start"],
+        "exact": int((data["exact_risk"][:, -1] < regression.LEARNED).sum()),
+        "learned": [(int(count), n) for count, n in zip(learned, sizes, strict=True)],
+        "gaps": gap.mean(axis=1).tolist(),
+        "table": Table(("start", *columns), rows),
+    }
 
 
 def _gaps(data: xr.Dataset) -> np.ndarray:
     """The largest difference in `nu` to the exact dynamics, (samples, start)."""
     nu = data["overlap"].sel(name="nu") - data["exact_overlap"].sel(name="nu")
     return np.abs(nu.transpose("samples", "start", "step").values).max(axis=-1)
-
-
-FIGURE = SamplesFigure(
-    name="slr_samples",
-    title="Regression: uniform starts, and more data",
-    claim="Gradient descent needs no special start, and the mean field describes it at n = 1,000.",
-    paper="slr",
-)

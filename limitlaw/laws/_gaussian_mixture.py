@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from .. import _checks, _html
+from .. import _checks
 from .._checks import ArgumentError, ArgumentTypeError
+from .._format import Table
 from ..numerics import Estimate, jackknife, largest_power_of_two, leave_one_batch_out, sobol_uniforms
 from ._arguments import Rng, generator_of, real_array, shape_of
 from ._atoms import BATCHES
@@ -105,12 +106,9 @@ class GaussianMixture(JointLaw):
 
     def _repr_html_(self) -> str:
         numbers = self.cov()
-        rows = [
-            (f"y_{i}", *(f"{value:.6g}" for value in row), str(self.marginal(i).kurtosis()))
-            for i, row in enumerate(numbers)
-        ]
+        rows = [(f"y_{i}", *map(float, row), self.marginal(i).kurtosis()) for i, row in enumerate(numbers)]
         header = (repr(self), *(f"cov with y_{i}" for i in range(len(numbers))), "excess kurtosis")
-        return _html.table(header, rows)
+        return Table(header, rows).html()
 
     @property
     def event_shape(self) -> tuple[int]:  # type: ignore[override]

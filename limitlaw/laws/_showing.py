@@ -1,10 +1,12 @@
 """A law of one variable as a picture, and as HTML in a notebook."""
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _checks, _html
+from .. import _checks
+from .._format import Column, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,10 +40,23 @@ def plot_law(law: "Law", ax: "Axes | None", kind: str, x: Any, style: dict[str, 
 
 def law_as_html(law: "Law") -> str:
     """A curve of the density over a table of moments and quantiles."""
-    moments = {"mean": law.mean(), "variance": law.variance(), "excess kurtosis": law.kurtosis()}
-    rows = [(name, str(value) if value.stderr else f"{float(value):.6g}") for name, value in moments.items()]
-    rows += [(f"quantile {level:g}", f"{float(law.icdf(level)):.6g}") for level in (0.9, 0.99, 0.999)]
+    rows: list[tuple[str, float]] = [
+        ("mean", law.mean()),
+        ("variance", law.variance()),
+        ("excess kurtosis", law.kurtosis()),
+        *((f"quantile {level:g}", float(law.icdf(level))) for level in (0.9, 0.99, 0.999)),
+    ]
     low, high = law.interval(_IN_NOTEBOOK)
     x = np.linspace(low, high, 120)  # an even number, so that 0, where a density may be infinite, is not among them
-    density = _html.curve(x, np.asarray(law.pdf(x)), f"density from {low:.3g} to {high:.3g}")
-    return density + _html.table((f"{type(law).__name__}: {law.name}", ""), rows)
+    curve = _curve(x, np.asarray(law.pdf(x)), f"density from {low:.3g} to {high:.3g}")
+    return curve + Table((f"{type(law).__name__}: {law.name}", Column("", one_quantity=False)), rows).html()
+
+
+def _curve(x: np.ndarray, y: np.ndarray, title: str) -> str:
+    """A line without axes, in the colour of the text around it."""
+    across, up = 240 * (x - x[0]) / (x[-1] - x[0]), 60 * (1 - y / y.max())
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+    return (
+        f"<svg width='240' height='64' viewBox='0 -2 240 64' role='img' aria-label='{escape(title, quote=True)}'>"
+        f"<polyline points='{points}' fill='none' stroke='currentColor' stroke-width='1.5'/></svg>"
+    )

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .. import _checks, _html, _progress
+from .. import _checks, _progress
 from .._checks import ArgumentError, ArgumentTypeError
+from .._format import Table
 from ..numerics import DEFAULT_MEMORY, Batch, calls_lapack, draw_batches, seed_key
 from . import _cost, _dense, _gram, _law, _lazy
 from ._described import Described, Traced
@@ -83,7 +84,7 @@ class Network(Described):
 
     def _repr_html_(self) -> str:
         parts = [("inputs", repr(self.inputs)), *((f"layer {i}", repr(part)) for i, part in enumerate(self.layers, 1))]
-        return _html.table((f"Network of {self.tokens} tokens", f"width {self.width}"), parts)
+        return Table((f"Network of {self.tokens} tokens", f"width {self.width}"), parts).html()
 
     def plot(self, ax: Any = None, *, width: int | float | None = None, token: int = 0, kind: str = "pdf") -> Any:
         """Plot the law of a token's output.

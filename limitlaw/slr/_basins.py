@@ -89,7 +89,7 @@ class BasinMap(Tabular):
         return self.to_xarray().to_dataframe().reset_index()
 
     def plot(self, ax: Axes | None = None, *, colorbar: bool = True, **style: object) -> Axes:
-        """Plot the step at which each start learns; starts that never learn are grey.
+        """Plot the step at which each start learns; starts that never learn are hatched.
 
         Args:
             ax: The matplotlib axes, by default the current ones.
@@ -102,7 +102,7 @@ class BasinMap(Tabular):
         import matplotlib.pyplot as plt
 
         axes = plt.gca() if ax is None else ax
-        axes.set_facecolor("#bbbbbb")
+        axes.patch.set(facecolor="white", edgecolor="#999999", hatch="////")  # no colour of the map
         look: dict = {"cmap": "cividis_r", "shading": "nearest", "vmin": 0, "vmax": self.steps, **style}
         mesh = axes.pcolormesh(self.mu, self.nu, self.learned_at, **look)
         axes.set_xlabel("start μ₀")

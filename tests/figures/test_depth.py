@@ -9,7 +9,9 @@ import pytest
 import xarray as xr
 
 import limitlaw as ll
+from limitlaw._format import listing, percent, typeset
 from limitlaw.experiments import Store
+from limitlaw.experiments.measures import pair_gap
 from limitlaw.figures import FIGURES, GROUPS, Settings, _depth as deep, deep_heads
 from limitlaw.networks import excess_kurtosis
 
@@ -24,7 +26,7 @@ def data(quick):
 @pytest.fixture(scope="module")
 def drawn(quick):
     store, settings = Store(quick / "store"), Settings.quick()
-    return {name: FIGURES[name].draw(FIGURES[name].dataset(settings, store.load)) for name in GROUPS["deep"]}
+    return {name: FIGURES[name].draw(FIGURES[name].dataset(settings, store)) for name in GROUPS["deep"]}
 
 
 def far(value, stderr, truth, error=0.0):
@@ -71,10 +73,10 @@ def test_the_closed_form_of_heads(data):
 
 def test_lines_between_head_dimensions_are_right(data):
     exact = data["deep_heads"].sel(tokens="correlated", statistic="value")
-    between = deep.one_layer(beta=2.0, correlation=deep.CORRELATION, head_dim=8)
+    between = deep.layer(deep.CORRELATION, 2.0, {"head_dim": [8]}).dataset().isel(trial=0, head_dim=0)
     for name in ("variance", "kurtosis"):
         drawn = float(deep_heads._between(exact[f"layer_{name}"], np.array([8.0]))[0])
-        assert drawn == pytest.approx(between[name][0], rel=5e-4)
+        assert drawn == pytest.approx(float(between[name]), rel=5e-4)
 
 
 def test_draws_agree_with_what_is_exact(data):
@@ -116,7 +118,7 @@ def test_finite_widths_are_as_predicted(data, kind, name, first, within):
 
 def test_collapse_has_its_rates(data):
     gap = data["deep_collapse"]["gap"].sel(statistic="value")
-    assert np.allclose(gap.sel(block=0), deep.pair_gap(deep._gram(deep.CORRELATION)), rtol=1e-6)
+    assert np.allclose(gap.sel(block=0), pair_gap(deep._gram(deep.CORRELATION)), rtol=1e-6)
     post = gap.sel(stack="post")
     assert np.allclose(post[:, -1] / post[:, -2], deep.CONTRACTION, atol=0.01)
     skip = gap.sel(stack="skip", beta=1.0)
@@ -142,57 +144,58 @@ def test_entropy_follows_the_collapse(data):
 
 
 def test_figures_say_what_they_show(data, drawn):
-    kurtosis, collapse, entropy, heads = (drawn[name].axes for name in GROUPS["deep"])
-    assert [axes.get_title(loc="left") for axes in kurtosis[:3]] == [
-        "attention only, read-out of x₄", "pre-LN, read-out of x₄", "post-LN, read-out of x₁ − x₂",
-    ]  # fmt: skip
-    assert legend_of(kurtosis[0]) == ["β = 1", "β = 2", "β = 4", "orthogonal tokens"]
-    assert legend_of(kurtosis[1]) == ["slope −1"]
-    assert legend_of(kurtosis[3]) == ["n = 64", "n = 256", "n = 1024", "n = ∞", "predicted"]
-    assert kurtosis[0].get_ylabel() == "excess kurtosis, n = ∞"
-    assert kurtosis[3].get_ylabel() == "excess kurtosis, β = 1"
-    for axes in kurtosis:
+    kurtosis, collapse, entropy, heads = (
+        drawn[f"deep_{name}"].axes for name in ("kurtosis", "collapse", "entropy", "heads")
+    )
+    kinds = ["attention alone", "pre-LN", "post-LN"]
+    for axes, kind in zip(kurtosis, kinds * 2, strict=True):
+        assert kind in axes.get_title(loc="left")
         assert axes.get_xscale() == axes.get_yscale() == "log"
-    assert all(axes.get_xlabel() == "depth L" for axes in kurtosis[3:])
+    assert legend_of(drawn["deep_kurtosis"]) >= {"orthogonal tokens", "slope −1", "$n = 64$", "predicted"}
+    assert all(axes.get_xlabel() == "depth $L$" for axes in kurtosis[3:])
     limit = data["deep_kurtosis"]["difference"].sel(stack="post", beta=1.0, statistic="value")[1:]
     assert any(np.array_equal(line.get_ydata(), limit) for line in kurtosis[5].lines)  # the limit in every panel
 
-    assert [axes.get_title(loc="left").split(":")[0] for axes in collapse] == list(deep.TITLES.values())
-    assert legend_of(collapse[3]) == ["n = ∞, β = 1", "n = ∞, β = 2", "n = ∞, β = 4", "n = 64, β = 1", "predicted"]
-    assert [text.get_text() for text in collapse[0].texts] == ["single precision ends here"]
-    for axes in collapse:
+    for axes, kind in zip(collapse, deep.TITLES.values(), strict=True):
+        assert kind in axes.get_title(loc="left")
         assert all(np.all(~(line.get_ydata() <= deep.SMALLEST_GAP)) for line in axes.lines)
+        floor = [text.get_text() for text in axes.texts]
+        below = data["deep_collapse"]["gap"].sel(stack=kind_of(kind), statistic="value").min() < deep.SMALLEST_GAP
+        assert floor == (["single precision ends here"] if below else [])
+    labels = {rf"$n = \infty$, $\beta = {beta}$" for beta in (1, 2, 4)} | {r"$n = 64$, $\beta = 1$", "predicted"}
+    assert legend_of(drawn["deep_collapse"]) == labels
 
-    assert [axes.get_title(loc="left") for axes in entropy] == ["pre-LN", "post-LN", "both"]
-    assert entropy[0].get_ylabel() == "1 − entropy / log 4"
+    assert [axes.get_title(loc="left").split("  ")[1] for axes in entropy] == [
+        "pre-LN",
+        "post-LN",
+        "pre-LN and post-LN",
+    ]
+    assert "first order in the variance of the scores" in legend_of(drawn["deep_entropy"])
     assert [axes.get_ylabel() for axes in heads] == ["variance of a read-out", "excess kurtosis of a read-out"]
-    (texts,) = drawn["deep_heads"].legends
-    assert "d = ∞" in [text.get_text() for text in texts.get_texts()]
+    assert r"$d = \infty$" in legend_of(drawn["deep_heads"])
 
 
-def legend_of(axes):
-    return [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else []
+def kind_of(title):
+    return next(kind for kind, text in deep.TITLES.items() if text == title)
+
+
+def legend_of(figure):
+    return {text.get_text() for legend in figure.legends for text in legend.get_texts()}
 
 
 def test_findings_are_the_numbers_of_the_run(data):
-    texts = {name: FIGURES[name].finding(data[name]) for name in GROUPS["deep"]}
+    texts = {name: FIGURES[name].words(data[name]).finding for name in GROUPS["deep"]}
     at = data["deep_kurtosis"]
     one, last = (float(at["kurtosis"].sel(stack="pre", beta=2.0, statistic="value")[block]) for block in (1, -1))
-    assert f"{one:.3g} → {last:.3g}" in texts["deep_kurtosis"] or f"{one:.3g} → {last * 1e4:.2f} × 10⁻⁴" in texts["deep_kurtosis"]  # fmt: skip
-    for words in ("It does not", "stays a mixture of Gaussians", "freezes", "more Gaussian", "12 L/n", "15 L/n", "6/n"):
+    assert f"{typeset(one)} → {typeset(last)}" in texts["deep_kurtosis"]
+    for words in ("stays a mixture of Gaussians", "freezes", "more Gaussian", "12 L/n", "15 L/n", "6/n"):
         assert words in texts["deep_kurtosis"], words
     gap = data["deep_collapse"]["gap"].sel(stack="post", statistic="value")
-    assert ", ".join(f"{float(x):.3f}" for x in gap[:, -1] / gap[:, -2]) in texts["deep_collapse"]
+    assert listing((gap[:, -1] / gap[:, -2]).values.tolist()) in texts["deep_collapse"]
     deficit = data["deep_entropy"]["deficit"].sel(stack="pre", block=1, statistic="value")
-    assert f"{100 * float(deficit[0]):.3g}%" in texts["deep_entropy"]
+    assert percent(float(deficit[0]), 3) in texts["deep_entropy"]
     kurtosis = data["deep_heads"]["layer_kurtosis"].sel(tokens="correlated", head_dim=64, statistic="value")
-    assert f"{float(kurtosis):.4f}" in texts["deep_heads"]
-    assert all(FIGURES[name].paper == "deep" for name in GROUPS["deep"])
-
-
-def attention_only(known, depth):
-    attention = ll.Attention(heads=known["heads"], head_dim=known.get("head_dim") or "split", query_std=known["beta"])
-    return ll.Network(ll.GramInputs(deep._gram(known["correlation"])), ll.Repeat(depth, attention))
+    assert typeset(float(kurtosis), 4) in texts["deep_heads"]
 
 
 @pytest.mark.full
@@ -248,7 +251,7 @@ def test_genuine_modules():
 def test_power_laws_of_pre_norm():
     half, whole = REFERENCE["rates"]["pre_between"]
     K = deep.network("pre", whole, beta=1.0, correlation=0.0).trajectory(2**11, seed=6).gram.astype(np.float64)
-    gap = deep.pair_gap(K).mean(axis=0)
+    gap = pair_gap(K).mean(axis=0)
     kurtosis, _ = excess_kurtosis(K[:, :, -1, -1])
     for values, name, theory in ((gap, "pre_gap_slope", -deep.ETA), (kurtosis, "pre_kurtosis_slope", -2 * deep.ETA)):
         slope = np.log2(values[whole] / values[half])

@@ -1,4 +1,4 @@
-"""Tasks of the regression figures."""
+"""Results of the regression figures depend on all code below them."""
 
 import shutil
 from pathlib import Path
@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import limitlaw
-from limitlaw.experiments import _task
-from limitlaw.figures import _regression
+from limitlaw.experiments import Study, _task
 
 
 @pytest.fixture
@@ -23,11 +22,12 @@ def copied(tmp_path, monkeypatch):
     _task.code_version.cache_clear()
 
 
-@pytest.mark.parametrize("file", ["numerics/_streams.py", "slr/_landscapes/_linear.py", "_checks.py"])
+@pytest.mark.parametrize("file", ["numerics/_root.py", "slr/_landscapes/_linear.py", "_checks.py"])
 def test_results_are_computed_anew_when_their_code_changes(copied, file):
     def key():
         _task.code_version.cache_clear()
-        return _regression.task("one", _regression.baselines, 1.0, problem={"dim": 9}, tokens=4).key
+        study = Study({"dim": 9, "tokens": 4}, axes={}, measure=["baselines"])
+        return study.measurements[0].task.key
 
     before = key()
     assert key() == before

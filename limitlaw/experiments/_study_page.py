@@ -1,21 +1,17 @@
 """The page of a study: a picture of every measure, the numbers, and where they come from."""
 
-import base64
 import io
 import json
-from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..experiments import Sweep, replacing
-from ..experiments._draw import figure, label, mean_over_trials
-from ..figures import Table
-from ..figures._style import style
+from .._format import Table
 from ..numerics import Estimate
-from ._page import document, html_table
+from ._draw import figure, label, mean_over_trials
+from ._page import Part, Picture, Section, page
 from ._provenance import Provenance
+from ._store import replacing
+from ._sweep import Sweep
 
 _MOST_ROWS = 200
 
@@ -25,8 +21,7 @@ def write_study_page(sweep: Sweep) -> Path:
 
     Example:
         >>> import tempfile
-        >>> from limitlaw.report import write_study_page
-        >>> from limitlaw.experiments import Study, Sweep
+        >>> from limitlaw.experiments import Study, Sweep, write_study_page
         >>> table = {"problem": {"dim": 100, "tokens": 20}, "axes": {"mu": [0.0, 0.5, 1.0]}, "measure": ["risk"]}
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     sweep = Sweep(Study.from_plain(table), folder + "/sweep")
@@ -38,24 +33,22 @@ def write_study_page(sweep: Sweep) -> Path:
     study, data, made = sweep.study, sweep.dataset(), Provenance.here()
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     done = sweep.status()
-    parts = [
-        f"<h1>{escape(study.name)}</h1>",
-        f"<p>{len(study.points)} points, {done.done} of {done.total} tasks done. The data are in <code>results.zarr</code>; "
-        "<code>limitlaw export</code> writes them as CSV.</p>",
-        f'<p class="small">{escape(made.date)}; {escape(made.hardware)}; {escape(made.system)}; {escape(versions)}; commit {escape(made.commit)}.</p>',
-    ]
-    with style():
-        for name in study.shown:
-            picture = io.BytesIO()
-            figure(data, name, study.dims).savefig(picture, format="png", dpi=200)
-            encoded = base64.b64encode(picture.getvalue()).decode()
-            title = label(data, name)
-            parts.append(f'<h2>{escape(title)}</h2>\n<img alt="{escape(title)}" src="data:image/png;base64,{encoded}">')
-    parts.append(f"<h2>Numbers</h2>\n{html_table(_numbers(sweep, data))}")
-    parts.append(f"<h2>The study</h2>\n<pre>{escape(json.dumps(study.as_plain(), indent=1))}</pre>")
+    opening = (
+        f"{len(study.points)} points, {done.done} of {done.total} tasks done. The data are in `results.zarr`; "
+        f"`limitlaw export` writes them as CSV.\n\n"
+        f"{made.date}; {made.hardware}; {made.system}; {versions}; commit {made.commit}."
+    )
+    parts: list[Part] = [opening]
+    for name in study.shown:
+        picture = io.BytesIO()
+        figure(data, name, study.dims).savefig(picture, format="png", dpi=200)
+        parts.append(Section(label(data, name), [Picture(picture.getvalue(), label(data, name))], name))
+    parts.append(Section("Numbers", [_numbers(sweep, data)], "numbers"))
+    listing = f"```json\n{json.dumps(study.as_plain(), indent=1)}\n```"
+    parts.append(Section("The study", [listing], "study", folded=True))
     path = sweep.path / "report.html"
     with replacing(path) as part:
-        part.write_text(document(study.name, parts), encoding="utf-8")
+        part.write_text(page(study.name, parts), encoding="utf-8")
     return path
 
 
@@ -67,9 +60,9 @@ def _numbers(sweep: Sweep, data: Any) -> Table:
     }
     rows = []
     for point in sweep.study.points[:_MOST_ROWS]:
-        row = [str(point.place[axis]) for axis in axes]
+        row: list[Any] = [point.place[axis] for axis in axes]
         for value, error in single.values():
             found, stderr = float(value.values[point.index]), float(error.values[point.index])
-            row.append("" if np.isnan(found) else str(Estimate(found, stderr)) if stderr else f"{found:.6g}")
+            row.append(Estimate(found, stderr) if stderr > 0 else found)
         rows.append(tuple(row))
     return Table((*axes, *(label(data, name) for name in single)), tuple(rows))

@@ -1,33 +1,54 @@
 """A run of the figures: compute what is missing, draw what is new, write the page."""
 
-import csv
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..experiments import Files, Job, Run, Store, StoreError, code_version, mark_of, replacing, with_needs
-from ..figures import FIGURES, KINDS, Figure, Settings, Table, pictures
-from ._costs import costs
-from ._page import Effort, Section, Words, page
-from ._provenance import Provenance
+from .._format import Table
+from ..experiments import (
+    Files,
+    Job,
+    Provenance,
+    Run,
+    Store,
+    StoreError,
+    code_version,
+    mark_of,
+    replacing,
+    with_needs,
+)
+from ._figure import Figure
+from ._listing import FIGURES
+from ._pictures import KINDS, pictures
+from ._report import Effort, Report, Shown
+from ._settings import Settings
 
 
 @dataclass
 class Reproduction:
-    """Figures in a folder: `store/` keeps results, `data/` the data behind each figure, beside them pictures and `report.html`.
+    """Figures in a folder: `store/` keeps results, `data/` the data behind each figure, with pictures and `report.html`.
 
-    A result is computed once and kept under all that it depends on; a figure is drawn again only if its data or its code have changed.
-    `only` limits the work: "data" computes, "figures" draws what was computed, "report" writes the page of what was drawn.
+    A result is computed once and kept under all that it depends on. A figure is drawn again only if its data or its
+    code have changed.
+
+    Args:
+        out: The folder.
+        settings: How much of everything.
+        figures: The figures to make. The page has those of earlier runs in the folder too.
+        only: "data" computes, "figures" draws what was computed, "report" writes the page of what was drawn.
+
+    Attributes:
+        written: The files that were written.
+        costs: The table of costs, if the page was written.
 
     Example:
         >>> import tempfile, pathlib
-        >>> from limitlaw.figures import Settings
-        >>> from limitlaw.report import Reproduction
+        >>> from limitlaw.figures import FIGURES, Reproduction, Settings
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     made = Reproduction(pathlib.Path(folder), Settings(points=4), ("slr_landscape",), only="data")
+        ...     made = Reproduction(pathlib.Path(folder, "out"), Settings(points=4), [FIGURES["slr_landscape"]], only="data")
         ...     made.execute()
         ...     print(sorted(path.name for path in made.written))
         ['slr_landscape.csv', 'slr_landscape.zarr']
@@ -35,7 +56,7 @@ class Reproduction:
 
     out: Path
     settings: Settings
-    names: tuple[str, ...] = tuple(FIGURES)
+    figures: Sequence[Figure] = tuple(FIGURES.values())
     only: str | None = None
     written: list[Path] = field(default_factory=list, init=False)
     costs: Table | None = field(default=None, init=False)
@@ -52,7 +73,7 @@ class Reproduction:
         start = time.perf_counter()
         if self.only in ("figures", "report") and mark_of(self.out) is None:
             raise StoreError(f"--only {self.only}: nothing has been computed in {self.out}. Run without --only first.")
-        jobs = [job for name in self.names for job in self._jobs(FIGURES[name])]
+        jobs = [job for figure in self.figures for job in self._jobs(figure)]
         run = Run(self.out, "limitlaw reproduce", [] if self.only == "report" else jobs)
         with run.opened(waiting) as store:
             if self.only == "figures":
@@ -64,7 +85,7 @@ class Reproduction:
 
     def _jobs(self, figure: Figure) -> Iterator[Job]:
         if self.only != "figures":
-            code = code_version(packages=("figures", "experiments"))
+            code = code_version(figure.file, packages=("figures", "experiments"))
             yield Job(f"{figure.name}: data", figure.tasks(self.settings), partial(self._write_data, figure), code)
         if self.only != "data":
             yield self._drawn(figure)
@@ -82,11 +103,11 @@ class Reproduction:
         return Job(figure.name, [task], write)
 
     def _check_computed(self, store: Store) -> None:
-        for name in self.names:
-            missing = [task for task in with_needs(FIGURES[name].tasks(self.settings)) if not store.has(task)]
+        for figure in self.figures:
+            missing = [task for task in with_needs(figure.tasks(self.settings)) if not store.has(task)]
             if missing:
                 raise StoreError(
-                    f"--only {self.only}: {name} has not been computed with these settings in {self.out} "
+                    f"--only {self.only}: {figure.name} has not been computed with these settings in {self.out} "
                     f"({missing[0].name} is missing). Run without --only, or with --only data, first."
                 )
 
@@ -94,40 +115,50 @@ class Reproduction:
         folder = out / "data"
         paths = [folder / f"{figure.name}.zarr", folder / f"{figure.name}.csv"]
         folder.mkdir(exist_ok=True)
-        data = figure.dataset(self.settings, store.load)
-        table = figure.table(data)
-        data = data.assign_attrs(figure=figure.name, title=figure.title, seed=self.settings.seed, code=code_version())
+        data = figure.dataset(self.settings, store)
+        table: Table = figure.numbers(data)["table"]
+        about = {"figure": figure.name, "title": figure.title, "seed": self.settings.seed, "code": code_version()}
         with replacing(paths[0]) as part:
-            _write_zarr(data, part)
-        with replacing(paths[1]) as part, open(part, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(table.as_data())
+            _write_zarr(data, about, part)
+        with replacing(paths[1]) as part:
+            part.write_text(table.csv(), encoding="utf-8", newline="")
         return paths
 
     def _write_page(self, store: Store, start: float, computed: set[str]) -> None:
-        sections, results = [], set()
-        for figure in FIGURES.values():
+        """Write the page, with all figures that are in the folder as these settings make them."""
+        shown, results = [], set()
+        for figure in {**FIGURES, **{figure.name: figure for figure in self.figures}}.values():
             if not Files(store, self._drawn(figure)).hold(self.out):
                 continue
             tasks = with_needs(figure.tasks(self.settings))
-            words = Words.of(figure, figure.dataset(self.settings, store.load))
+            words = figure.words(figure.dataset(self.settings, store))
             results |= {task.key for task in tasks}
             work = sum(store.seconds(task) for task in tasks)
-            sections.append(Section(figure, words, (self.out / f"{figure.name}.png").read_bytes(), work))
-        missing = set(self.names) - {section.figure.name for section in sections}
+            shown.append(Shown(figure, words, (self.out / f"{figure.name}.png").read_bytes(), tasks, work))
+        missing = {figure.name for figure in self.figures} - {each.figure.name for each in shown}
         if missing:
             raise StoreError(
-                f"--only report: {sorted(missing)[0]} has not been drawn with these settings in {self.out}. "
+                f"--only report: {min(missing)} has not been drawn with these settings in {self.out}. "
                 f"Run without --only first."
             )
-        shown = tuple(section.figure.name for section in sections)
         effort = Effort(time.perf_counter() - start, len(results), len(results - computed))
-        self.costs = costs(self.settings, shown, store.seconds, None if effort.kept else effort.seconds)
+        report = Report(shown, self.settings, Provenance.here(), effort, store.seconds)
+        self.costs = report.costs
         path = self.out / "report.html"
         with replacing(path) as part:
-            part.write_text(page(sections, self.settings, Provenance.here(), effort, self.costs), encoding="utf-8")
+            part.write_text(report.html(), encoding="utf-8")
         self.written.append(path)
 
 
-def _write_zarr(data: Any, path: Path) -> None:
-    encoding: dict[Any, Any] = {name: {"compressors": None} for name in data.data_vars if data[name].size > 2**16}
-    data.to_zarr(path, mode="w", zarr_format=2, encoding=encoding)
+def _write_zarr(data: Any, about: dict[str, Any], path: Path) -> None:
+    """Write a dataset, or a dictionary of datasets as groups."""
+    import xarray as xr
+
+    if isinstance(data, xr.Dataset):
+        data = data.assign_attrs(about)
+        large = [name for name in data.data_vars if data[name].size > 2**16]
+        data.to_zarr(path, mode="w", zarr_format=2, encoding={name: {"compressors": None} for name in large})
+    else:
+        tree = xr.DataTree.from_dict(dict(data))
+        tree.attrs.update(about)
+        tree.to_zarr(path, mode="w", zarr_format=2)

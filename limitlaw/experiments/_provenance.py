@@ -18,7 +18,7 @@ class Provenance:
     """What someone else needs to know to get the same numbers.
 
     Example:
-        >>> from limitlaw.report import Provenance
+        >>> from limitlaw.experiments import Provenance
         >>> Provenance.here().versions["limitlaw"]
         '0.2.0'
     """
