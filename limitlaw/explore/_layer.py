@@ -240,6 +240,8 @@ def _remarks(state: Layer) -> Iterator[str]:
                 if _sees_itself_alone(state)
                 else "."
             )
+        elif beyond < 1.2:
+            yield f"In the limit of infinite width it is nearly a Gaussian (excess kurtosis {float(limit.kurtosis()):.2g})."
         else:
             yield (
                 f"Infinite width does not make it Gaussian: in the limit such an output is still {_times(beyond)} as likely "
@@ -448,4 +450,5 @@ def _matrices(state: Layer) -> Iterator[str]:
                 else (f"K = np.eye({state.tokens})")
             )
     if state.mask == "own" and state.own_mask.strip():
-        yield f"mask = {[[int(entry) for entry in row] for row in state._mask() or []]}"
+        rows = [[int(entry) for entry in row] for row in state._mask() or []]
+        yield f"mask = np.array({rows}, dtype=bool)"

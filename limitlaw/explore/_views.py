@@ -64,7 +64,7 @@ VIEWS: Mapping[str, View] = {
         {
             "remarks": Part("What stands out", _layer.remarks, wide=True),
             "density": Part("Density of the output", _layer.density, _layer.limits, logarithmic=True),
-            "mixing": Part("Variance given the attention scores", _layer.mixing),
+            "mixing": Part("Variance given the scores", _layer.mixing),
             "scores": Part("Density of a score", _layer.scores),
             "convergence": Part("Distance from the limit, by width", _layer.study),
             "comparison": Part("Moments, quantiles and distances", _layer.comparison, wide=True),
@@ -92,9 +92,9 @@ VIEWS: Mapping[str, View] = {
         _depth.python,
         {
             "pre-norm": {},
-            "attention alone": {"mlp": "none", "norm": "none", "skip": "0"},
+            "attention alone": {"mlp": "none", "norm": "none", "skip": "0.0"},
             "post-norm": {"norm": "post"},
-            "GPT-2": {"model": "gpt2"},
+            "GPT-2": {"model": "gpt2", "width": "192"},
         },
     ),
     "regression": View(
