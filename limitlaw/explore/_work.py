@@ -67,6 +67,10 @@ def _compute(slot: int, function: Callable[..., None], arguments: tuple[Any, ...
         _writers[slot].send(None)
 
 
+def _nothing() -> None:
+    """The first task of each worker."""
+
+
 class _Job:
     """The events of a computation so far, and how many follow them."""
 
@@ -106,6 +110,10 @@ class _Pool:
         self.executor = ProcessPoolExecutor(
             workers, context, initializer=_begin, initargs=(self._writers, self.flags, alive, prepare, arguments)
         )
+        # All workers start now: Python 3.11 wakes its watcher before it starts a worker on demand, and the watcher then
+        # misses the death of that worker.
+        for _ in range(workers):
+            self.executor.submit(_nothing)
 
     def close(self) -> None:
         """End all workers now, and with them whoever reads from them."""
@@ -228,7 +236,8 @@ async def _events(pool: _Pool, job: _Job, slot: int, function: Callable[..., Non
             job.note(event)
 
     reading = asyncio.ensure_future(read())
-    reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at even if nobody waits
+    for task in (reading, future):
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # looked at even if nobody waits
     await asyncio.wait({reading, future}, return_when=asyncio.FIRST_COMPLETED)
     if future.done() and isinstance(future.exception(), BrokenProcessPool) and not pool.broken:
         raise BrokenProcessPool  # the pipe says nothing: another worker, or this process, can still write to it
