@@ -30,6 +30,11 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
         self._forget()
 
+    def shutdown(self) -> None:
+        """Drop the answer that is under way: at an interrupt nobody waits for it."""
+        super().shutdown()
+        self.transport.close()
+
     def _watch(self) -> None:
         """Set a deadline while a request is incomplete, and none while it is answered."""
         if self.cycle is not None and not self.cycle.response_complete:

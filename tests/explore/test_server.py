@@ -37,7 +37,7 @@ def test_a_view_is_answered_part_after_part(client):
     shown = [(event["part"], event["first"]) for event in events if "panel" in event]
     assert shown[0] == ("density", True)
     assert [part for part, first in shown if not first] == list(VIEWS["layer"].parts)
-    done = [event["progress"] for event in events if "progress" in event]
+    done = [round(event["progress"], 9) for event in events if "progress" in event]
     assert done == sorted(done)
     again = lines(client, "layer", {**query, "utm_source": "mail"})
     assert [event["part"] for event in again] == list(VIEWS["layer"].parts)  # at once, and nothing else
