@@ -301,7 +301,9 @@ def test_copied_python_makes_the_numbers_of_a_layer(query, executed):
 
 
 def test_copied_python_uses_each_name_and_writes_a_matrix_once():
-    code = VIEWS["layer"].python(VIEWS["layer"].state.parse({**OWN_GRAM, "mask": "own", "own_mask": "1 0 0; 1 1 0; 1 1 1"}))
+    code = VIEWS["layer"].python(
+        VIEWS["layer"].state.parse({**OWN_GRAM, "mask": "own", "own_mask": "1 0 0; 1 1 0; 1 1 1"})
+    )
     assert code.count("0.25, 2.0") == 1
     for view in VIEWS.values():
         code = view.python(view.state())
