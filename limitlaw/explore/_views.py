@@ -19,6 +19,12 @@ class Part:
         first: Computes something simpler that comes sooner, or None where the answer itself comes soon.
         logarithmic: Whether its y axis is logarithmic at first.
         wide: Whether it takes the whole width of the page.
+
+    Example:
+        >>> from limitlaw.explore import VIEWS
+        >>> part = VIEWS["regression"].parts["descent"]
+        >>> part.title, part.first is None
+        ('Risk along gradient descent', True)
     """
 
     title: str
