@@ -4,7 +4,7 @@ All bars come from `task`. A call within another joins its display, so that bars
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -16,11 +16,22 @@ if TYPE_CHECKING:
 _PATIENCE = 2.0  # seconds before bars appear: shorter calls stay silent
 
 
+Listener = Callable[[int, int | None], None]
+"""Called with the steps that are done and their total, if that is known. What it raises ends the call."""
+
+
 class Task:
     """A bar, or nothing where none can be seen."""
 
-    def __init__(self, bars: "Progress | None", description: str, total: int | None, compiles: bool) -> None:
-        self._bars, self._total, self._done = bars, total, 0
+    def __init__(
+        self,
+        bars: "Progress | None",
+        description: str,
+        total: int | None,
+        compiles: bool,
+        listener: Listener | None = None,
+    ) -> None:
+        self._bars, self._total, self._done, self._listener = bars, total, 0, listener
         if bars is not None:
             note = "compiling" if compiles else ""
             self._row = bars.add_task(description, total=None if compiles else total, note=note)
@@ -31,8 +42,10 @@ class Task:
         Args:
             count: The number of steps.
         """
+        self._done += count
+        if self._listener is not None:
+            self._listener(self._done, self._total)
         if self._bars is not None:
-            self._done += count
             note = f"{self._done}" if self._total is None else f"{self._done}/{self._total}"
             # rich forgets its measurements when a total changes from none to a number: what was compiled does not count
             self._bars.update(self._row, total=self._total, advance=count, note=note)
@@ -70,6 +83,30 @@ class _Display:
 
 _bars: "Progress | None" = None  # of the outermost call
 _silent = False  # whether that call wants no bars
+_listener: Listener | None = None  # told about the steps of all calls on the main thread, in place of bars
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call a function after each step of every task on the main thread, and show no bars.
+
+    A listener that raises ends the call whose step it heard of, so that a computation can be cancelled between steps.
+
+    Args:
+        listener: Called with the number of steps that are done and their total.
+
+    Example:
+        >>> from limitlaw import _progress
+        >>> with _progress.listening(print), _progress.task("Counting", total=2) as counting:
+        ...     counting.advance()
+        1 2
+    """
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
 
 
 @contextmanager
@@ -99,6 +136,9 @@ def task(description: str, total: int | None = None, *, compiles: bool = False, 
     outermost, before = None, (_bars, _silent)
     if threading.current_thread() is not threading.main_thread():
         yield Task(None, description, total, compiles)
+        return
+    if _listener is not None:
+        yield Task(None, description, total, compiles, _listener)
         return
     _silent = _silent or not show
     if _bars is None and not _silent:

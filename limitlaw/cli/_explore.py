@@ -1,12 +1,10 @@
 """`limitlaw explore`: the explorer, served on this machine."""
 
 import errno
-import os
 import secrets
 import socket
 import threading
 import webbrowser
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,36 +28,26 @@ def explore(
     """Open the interactive explorer in a browser."""
     load_modules(load)
     with _listening(host, port) as listening:
-        _serve(listening, host, open_)
+        try:
+            from ..explore._serve import serve
+            from ..explore._server import plotly_script
+
+            plotly_script()
+        except ModuleNotFoundError as error:
+            raise RuntimeError(missing_package(str(error.name), "explore")) from None
+        token = None if host in _LOOPBACK else secrets.token_urlsafe(16)
+        address = _address(host, listening.getsockname()[1], token)
+        typer.echo(f"limitlaw explore: {address} (Ctrl-C ends it)")
+        if open_:
+            # it waits at the socket until the server is up, and some browsers return only when they are closed
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        serve(listening, token, load or ())
 
 
-def _serve(listening: socket.socket, host: str, open_: bool) -> None:
-    try:
-        import jax
-        import uvicorn
-        from threadpoolctl import threadpool_limits
-
-        from ..explore._server import create_app, plotly_script
-
-        plotly_script()
-    except ModuleNotFoundError as error:
-        raise RuntimeError(missing_package(str(error.name), "explore")) from None
-    from ..numerics import keep_compiled
-
-    jax.config.update("jax_traceback_in_locations_limit", 0)  # every program would carry where it was written
-    threadpool_limits(1)  # products here are small, and threads that wait for a core of the browser's make them slow
-    keep_compiled(_cache_folder())
-    token = None if host in _LOOPBACK else secrets.token_urlsafe(16)
+def _address(host: str, port: int, token: str | None) -> str:
     name = socket.gethostname() if host in _EVERY else host
-    address = f"http://{f'[{name}]' if ':' in name else name}:{listening.getsockname()[1]}/"
-    address += "" if token is None else f"?access={token}"
-    typer.echo(f"limitlaw explore: {address} (Ctrl-C ends it)")
-    if open_:
-        # it waits at the socket until the server is up, and some browsers return only when they are closed
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    app = create_app(token, warm=True)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-    uvicorn.Server(config).run(sockets=[listening])
+    address = f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+    return address if token is None else f"{address}?access={token}"
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -81,7 +69,3 @@ def _listening(host: str, port: int) -> socket.socket:
             raise ValueError(f"--port {port} is in use. Choose another port, or 0 for any free one.") from None
         raise ValueError(f"--host {host} --port {port} cannot be used: {error.strerror}. Choose others.") from None
     return listening
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "limitlaw" / "compiled"

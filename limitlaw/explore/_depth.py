@@ -1,12 +1,14 @@
-"""The view of a deep network at initialisation: what happens to variance, tails, tokens and attention along its depth."""
+"""The view of a deep network at initialisation: variance, tails, tokens and attention along its depth."""
 
-import functools
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isinf
 
 import numpy as np
 
+from .._checks import ArgumentError
 from ..laws import Gaussian
 from ..models import PRESETS, Subject, observations
 from ..networks import (
@@ -24,10 +26,9 @@ from ..networks import (
     blocks_of,
     seconds_of_a_draw,
 )
-from ._jobs import Report
-from ._panels import Panel, curve, figure
-from ._python import HEADER, call, written
-from ._state import FieldError, State, control
+from ._panels import Panel, curve, figure, sentences
+from ._python import call, program, written
+from ._state import State, control
 
 # Of drawing, by an estimate that the memory traffic of a deep network about doubles: an answer takes up to two seconds.
 _SECONDS = 1.0
@@ -36,58 +37,68 @@ _MOST_DRAWS = 1024  # enough for error bars as wide as a line; a batch that is l
 _HEAD_STOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 # most numbers of heads have their shares of them
 _WIDTHS = (48, 96, 144, 192, 288, 384, 576, 768, 1152, 1536, 2304, 3072, 4080)
-_POINTS, _REACH = 241, 6.0
+_POINTS, _REACH = 181, 6.0
 _OWN = ("model", ("own",))
+_OBSERVED = ("variance", "kurtosis", "cosine", "entropy")
 
 
 @dataclass(frozen=True)
 class Depth(State):
-    """A block, repeated; or a known model with other depth, width and tokens."""
+    """A block, repeated; or a known model with another depth, width and number of tokens."""
 
-    model: str = control("own", "Model", "choice", choices=("own", *PRESETS), group="Network")
-    depth: int = control(6, "Depth", "count", low=1, high=48, group="Network")
+    model: str = control(
+        "own", "Model", "choice", choices=("own", *PRESETS), group="Network",
+        words={"own": "my own block", **{name: preset.title for name, preset in PRESETS.items()}},
+    )  # fmt: skip
+    depth: int = control(6, "Blocks", "count", low=1, high=48, group="Network")
     width: int | float = control(
-        192, "Width n", "count", low=2, high=4096, infinite=True, stops=_WIDTHS, group="Network"
+        48, "Width n", "count", low=2, high=4096, infinite=True, stops=_WIDTHS, group="Network"
     )
     tokens: int = control(4, "Tokens", "count", low=2, high=8, group="Network")
     heads: int = control(4, "Heads", "count", low=1, high=64, stops=_HEAD_STOPS, group="Block", only=_OWN)
-    norm: str = control("pre", "Norm", "choice", choices=("pre", "post", "none"), group="Block", only=_OWN)
+    norm: str = control(
+        "pre", "Norm", "choice", choices=("pre", "post", "none"), group="Block", only=_OWN,
+        words={"pre": "before each branch", "post": "after each branch"},
+    )  # fmt: skip
     kind: str = control(
         "LayerNorm", "Kind of norm", "choice", choices=("LayerNorm", "RMSNorm"), group="Block", only=_OWN
     )
-    skip: float = control(1.0, "Skip", "number", low=0.0, high=2.0, group="Block", only=_OWN)
+    skip: float = control(
+        1.0,
+        "Skip",
+        "number",
+        low=0.0,
+        high=2.0,
+        group="Block",
+        only=_OWN,
+        hint="Factor of the residual stream; 0: none.",
+    )
     mlp: str = control(
         "gelu", "MLP", "choice", choices=("none", "relu", "gelu", "tanh", "erf", "silu"), group="Block", only=_OWN
     )
     mask: str = control("none", "Mask", "choice", choices=("none", "causal"), group="Block", only=_OWN)
     query_std: float = control(1.0, "Query std", "number", low=0.0, high=10.0, group="Block", only=_OWN)
-    rho: float = control(0.0, "Correlation ρ", "number", low=0.0, high=1.0, group="Block", only=_OWN)
+    rho: float = control(0.0, "Correlation ρ of tokens", "number", low=0.0, high=1.0, group="Block", only=_OWN)
     block: int | str = control(
-        "last",
-        "Law after block",
-        "count",
-        low=0,
-        high=48,
-        choices=("last",),
-        group="Seen",
-        parts=("law",),
+        "last", "Density after block", "count", low=0, high=48, choices=("last",), group="Shown", parts=(),
         hint="A number (0 is the input), or last. Or drag the line in a figure.",
-    )
+    )  # fmt: skip
 
     def check(self) -> None:
-        self.network().check_width(self.width)
+        self.network.check_width(self.width)
         self.draws()
 
-    def field_of(self, argument: str) -> str:
+    def names_of_fields(self) -> dict[str, str]:
         of_width = ("hidden_size", "n_embd", "num_attention_heads", "n_head")
-        return super().field_of({"K": "rho", **dict.fromkeys(of_width, "width")}.get(argument, argument))
+        return {"K": "rho", **dict.fromkeys(of_width, "width")}
 
+    @cached_property
     def network(self) -> Network:
         """The network that the fields describe."""
         if self.model != "own":
             return self.subject.network(width=None if isinf(self.width) else int(self.width), depth=self.depth)
         mask = None if self.mask == "none" else self.mask
-        gram = np.full((self.tokens, self.tokens), self.rho) + (1 - self.rho) * np.eye(self.tokens)
+        gram = self.rho + (1 - self.rho) * np.eye(self.tokens)
         return Network(GaussianInputs(gram), Repeat(self.depth, *self._block(mask)))
 
     @property
@@ -100,7 +111,7 @@ class Depth(State):
         """The block whose law is shown."""
         return self.depth if isinstance(self.block, str) else min(self.block, self.depth)
 
-    @property
+    @cached_property
     def subject(self) -> Subject:
         """A known model, and its tokens."""
         return Subject.of(self.model, self.tokens)
@@ -114,30 +125,35 @@ class Depth(State):
         after = [norm()] if self.norm == "post" else []
         return [layer for branch in branches for layer in (Residual(branch, skip=self.skip), *after)]
 
-    @functools.cached_property
+    @cached_property
     def batch(self) -> int:
-        """The networks that are drawn at once. The first of several batches are a sketch."""
-        return batch_size(self.network(), self.width)
+        """The networks that are drawn at once, which are the first of several batches."""
+        return batch_size(self.network, self.width)
 
     def draws(self) -> int:
         """The number of networks that an answer has time to draw, in whole batches."""
-        affordable = _SECONDS / seconds_of_a_draw(self.network(), self.width)
+        affordable = _SECONDS / seconds_of_a_draw(self.network, self.width)
         if affordable < max(self.batch, _LEAST_DRAWS):
-            raise FieldError(
-                "width", f"width={self.width} at depth={self.depth} takes too long here. Make one of them smaller."
+            raise ArgumentError(
+                "width", f"width={self.width} with depth={self.depth} takes too long here. Make one of them smaller."
             )
         return self.batch * int(min(affordable, max(_MOST_DRAWS, self.batch)) / self.batch)
 
+    @cached_property
+    def _runs(self) -> dict[tuple[int | float, int], Trajectory]:
+        return {}
 
-@functools.lru_cache(2)  # a finite and the infinite width
-def _trajectory(state: Depth, width: int | float, samples: int) -> Trajectory:
-    """Draws of the network; it is compiled once, and for every other value of a number only drawn."""
-    return state.network().trajectory(samples, width=width, progress=False)
+    def run(self, width: int | float, samples: int) -> Trajectory:
+        """Draws of the network."""
+        if (width, samples) not in self._runs:
+            self._runs[width, samples] = self.network.trajectory(samples, width=width, progress=False)
+        return self._runs[width, samples]
 
-
-def _drawn(state: Depth) -> Trajectory:
-    """At the width in question; looking at another block draws nothing again."""
-    return _trajectory(replace(state, block=0), state.width, state.draws())
+    def named(self, width: int | float) -> str:
+        """A width in words."""
+        if not isinf(width):
+            return f"width {width}"
+        return "infinite width" if self.model == "own" else "infinite width, same scales"
 
 
 @dataclass(frozen=True)
@@ -147,31 +163,24 @@ class Along:
     observable: str
     label: str
 
-    def __call__(self, state: Depth, report: Report) -> Panel:
-        return self._shown(state, report, state.draws(), state.widths)
+    def __call__(self, state: Depth) -> Panel:
+        return self._panel(state, state.draws(), state.widths)
 
-    def sketch(self, state: Depth, report: Report) -> Panel | None:
-        """The first of the draws, where there will be more; otherwise the width in question by itself."""
+    def first(self, state: Depth) -> Panel | None:
+        """From the first batch, where there will be more; otherwise the width in question by itself."""
         if state.draws() > state.batch:
-            return self._shown(state, report, state.batch, state.widths)
-        return None if isinf(state.width) else self._shown(state, report, state.batch, {"finite": state.width})
+            return self._panel(state, state.batch, state.widths)
+        return None if isinf(state.width) else self._panel(state, state.batch, {"finite": state.width})
 
-    def _shown(self, state: Depth, report: Report, samples: int, widths: Mapping[str, int | float]) -> Panel:
+    def _panel(self, state: Depth, samples: int, widths: Mapping[str, int | float]) -> Panel:
         curves = []
         for role, width in widths.items():
-            report(len(curves) / len(widths))
-            run = _trajectory(replace(state, block=0), width, samples)
+            run = state.run(width, samples)
             value, error = run.summary()[self.observable]
-            name = _width_in_words(state, width)
-            curves.append(curve(name, range(run.blocks + 1), value, role=role, error=error))
+            blocks = range(run.blocks + 1)
+            curves.append(curve(state.named(width), blocks, value, role=role, error=error, mode="lines+markers"))
         notes = [f"Bands are two standard errors of {samples} networks."]
-        return figure("block", self.label, curves, click=("block",), marker="block", notes=notes)
-
-
-def _width_in_words(state: Depth, width: int | float) -> str:
-    if not isinf(width):
-        return f"width {width}"
-    return "infinite width" if state.model == "own" else "infinite width, same scales"
+        return figure("block", self.label, curves, marker="block", notes=notes)
 
 
 variance = Along("variance", "variance of the last token")
@@ -180,66 +189,100 @@ cosine = Along("cosine", "mean cosine between tokens")
 entropy = Along("entropy", "entropy of attention, nats")
 
 
-def law(state: Depth, report: Report) -> Panel:
-    """The law of a fresh read-out of the last token after a block, at the width in question and at infinite width."""
-    runs = {role: _trajectory(replace(state, block=0), width, state.draws()) for role, width in state.widths.items()}
-    found = {role: run.law(state.seen_block, -1) for role, run in runs.items()}
+def law(state: Depth) -> Panel:
+    """The law of a fresh read-out of the last token, after every block, at the width in question and at infinite width."""
+    runs = {role: state.run(width, state.draws()) for role, width in state.widths.items()}
+    frames = [_densities(state, runs, block) for block in range(state.depth + 1)]
+    frames = [{"name": f"after block {i}" if i else "at the input", "curves": f} for i, f in enumerate(frames)]
+    return figure("read-out of the last token", "density", frames[-1]["curves"], frames=frames, frame="block")
+
+
+def _densities(state: Depth, runs: Mapping[str, Trajectory], block: int) -> list[Panel]:
+    found = {role: run.law(block, -1) for role, run in runs.items()}
     first = found["finite"]
     x = _REACH * float(first.standard_deviation()) * np.linspace(-1, 1, _POINTS)
-    drawn = {_width_in_words(state, runs[role].width): (role, each) for role, each in found.items()}
-    drawn["Gaussian, same variance"] = "gaussian", Gaussian(variance=first.variance())
-    curves = [curve(name, x, each.pdf(x), role=role) for name, (role, each) in drawn.items()]
-    where = f"after block {state.seen_block}" if state.seen_block else "at the input"
-    return figure(f"read-out of the last token {where}", "density", curves)
+    curves = [curve(state.named(runs[role].width), x, each.pdf(x), role=role) for role, each in found.items()]
+    gaussian = Gaussian(variance=first.variance())
+    return [*curves, curve("Gaussian, same variance", x, gaussian.pdf(x), role="gaussian")]
 
 
-def remarks(state: Depth, report: Report) -> Panel:
+def remarks(state: Depth) -> Panel:
     """What stands out, in words."""
-    net = state.network()
-    sentences = observations(_drawn(state), net) or ["Nothing stands out."]
-    if state.model != "own":
-        sentences += _about_model(state, net)
-    return figure("", "", notes=sentences)
+    # The first batch says it well enough, so that the sentences come first.
+    found = observations(state.run(state.width, state.draws()), state.network)
+    about = [] if state.model == "own" else _about_model(state)
+    return sentences([*about, *(found or ["Nothing stands out: no collapse, no growth, no heavy tails."])])
 
 
-def _about_model(state: Depth, net: Network) -> list[str]:
-    """What the model is beside what it is called."""
-    subject = state.subject
+def _about_model(state: Depth) -> list[str]:
+    """The model beside the original."""
+    subject, net = state.subject, state.network
     whole = subject.network()
-    heads = _drawn(state).entropies[0].shape[1]
+    heads = state.run(state.width, state.draws()).entropies[0].shape[1]
     return [
-        f"This is {subject.title} with {state.depth} blocks of width {net.width} and {heads} heads "
-        f"(its own: {blocks_of(whole)} blocks of width {whole.width}), on {subject.tokens_in_words}.",
-        f"Infinite width is taken with the scales that the weights have at width {net.width}: "
-        f"at their fixed standard deviation there is no limit.",
+        f"This is {subject.title} made smaller: {state.depth} blocks of width {net.width} with {heads} heads, where the "
+        f"original has {blocks_of(whole)} blocks of width {whole.width}. It reads {subject.tokens_in_words}. "
+        f"Infinite width is taken with the scales that the weights have at width {net.width}, because their fixed standard "
+        f"deviation has no limit."
     ]
 
 
 def python(state: Depth) -> str:
     """The code that makes the same numbers, and a picture of them."""
-    net = written(state.network()) if state.model == "own" else _preset(state)
-    lines = [
-        HEADER,
-        f"net = {net}",
-        f"t = {call('net.trajectory', samples=state.draws(), width=state.width)}",
-        "print(t)",
-        't.plot().savefig("depth.png")',
+    lines = []
+    if state.model != "own":
+        lines += _preset(state)
+    else:
+        lines.append(
+            f"K = {state.rho!r} + {1 - state.rho!r} * np.eye({state.tokens})"
+            if state.rho
+            else f"K = np.eye({state.tokens})"
+        )
+        lines.append(written(state.network, {"K": "K"}))
+    finite, block = not isinf(state.width), state.seen_block
+    names = {"run": state.named(state.width), **({"limit": "infinite width"} if finite else {})}
+    for name, width in zip(names, state.widths.values(), strict=True):
+        lines.append(f"{name} = {call('net.trajectory', samples=state.draws(), width=width)}")
+    lines += [
+        "print(run)",
+        "",
+        'fig, axes = plt.subplots(2, 2, figsize=(8, 6), layout="constrained")',
+        f"for ax, name in zip(axes.flat, {json.dumps(_OBSERVED)}):",
+        *(_plotted(name, label, line) for (name, label), line in zip(names.items(), ("-", "--"), strict=False)),
+        '    ax.set(xlabel="block", ylabel=name)',
+        "axes[0, 0].legend()",
+        'fig.savefig("depth.png")',
+        "",
+        'fig, ax = plt.subplots(layout="constrained")',
+        *(
+            f'{name}.law(block={block}, token=-1).plot(ax, label="{label}", linestyle="{line}")'
+            for (name, label), line in zip(names.items(), ("-", "--"), strict=False)
+        ),
+        f'ax.set(xlabel="read-out of the last token after block {block}", ylabel="density")',
+        "ax.legend()",
+        'fig.savefig("law.png")',
     ]
-    if not isinf(state.width):
-        lines.append(f"limit = {call('net.trajectory', samples=state.draws(), width=inf)}")
-        lines.append(f"limit_law = limit.law({state.seen_block}, -1)")
-    lines.append(f"law = t.law({state.seen_block}, -1)")
-    return "\n".join(lines) + "\n"
+    return program(*lines)
 
 
-def _preset(state: Depth) -> str:
-    subject = state.subject
-    tokens = (
-        f"np.random.default_rng(0).standard_normal({subject.tokens.shape}).astype(np.float32)"
-        if isinstance(subject.tokens, np.ndarray)
-        else repr(subject.tokens)
-    )
-    width = "" if isinf(state.width) else f", width={state.width}"
-    by_name = subject.config == PRESETS[state.model].config
-    config = repr(state.model) if by_name else repr(dict(subject.config))
-    return f"ll.from_config({config}, {tokens}{width}, depth={state.depth})"
+def _plotted(name: str, label: str, line: str) -> str:
+    return f'    ax.plot({name}.summary()[name][0], "{line}", label="{label}")'
+
+
+def _preset(state: Depth) -> list[str]:
+    """The lines that make a known model."""
+    subject, image = state.subject, isinstance(state.subject.tokens, np.ndarray)
+    lines = []
+    if image:
+        lines += [
+            "rng = np.random.default_rng(0)",
+            f"image = rng.standard_normal({subject.tokens.shape}).astype(np.float32)",
+        ]
+    config, own = f'"{state.model}"', PRESETS[state.model].config
+    if changed := {key: value for key, value in subject.config.items() if own.get(key) != value}:
+        lines.append(f'config = {{**PRESETS["{state.model}"].config, **{changed}}}')
+        config = "config"
+    given = {} if isinf(state.width) else {"width": state.width}
+    tokens = "image" if image else repr(subject.tokens)
+    options = ", ".join(f"{name}={value}" for name, value in {**given, "depth": state.depth}.items())
+    return [*lines, f"net = ll.from_config({config}, {tokens}, {options})"]

@@ -1,23 +1,23 @@
 """The view of one attention layer: its law at a width, in the limit of infinite width, and with infinitely many heads."""
 
-import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isinf
 from typing import Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
-from .._checks import matrix_of_text
+from .._checks import ArgumentError, matrix_of_text
 from ..distances import Convergence, ResolutionWarning, compare, convergence, kl
 from ..laws import Gaussian, Law, ScaleMixture
 from ..networks import Attention, GaussianInputs, GramInputs, Inputs, Network, seconds_of_a_draw
-from ._jobs import Report
-from ._panels import Panel, curve, figure, table
-from ._python import HEADER, call, written
-from ._state import FieldError, State, control
+from ._panels import Panel, curve, figure, sentences, tables
+from ._python import call, program, written
+from ._state import State, control
 
 _MOST_TOKENS = 8
 _MOST_DRAWS, _LEAST_DRAWS = 2**15, 2**10
@@ -26,18 +26,44 @@ _STUDY_WIDTHS = (16, 32, 64, 128, 256, 512, 1024)
 _STUDY_DRAWS = 2**14
 _ENOUGH_TO_FIT = 4
 _REACH = 6.0  # standard deviations that a density is shown for
-_POINTS = 241
-_EDGE = 1e-4  # probability left out at both ends of the mixing law
+_POINTS = 301
+_EDGE = 1e-3  # probability left out at both ends of the law of the variance
+_KNOTS = 60  # of the curve through that law: steps of the draws are not shown
+_FAR = 4  # standard deviations: an output beyond them is called extreme
 _GIVEN = ("gaussian", "fixed")
+_PARABOLA = "On the logarithmic axis a Gaussian is a parabola, and curves that flatten above it have heavier tails."
 
 
 @dataclass(frozen=True)
 class Layer(State):
-    """One attention layer, and what is seen of it."""
+    """One attention layer, and the token whose output is seen."""
 
+    heads: int | float = control(
+        1, "Heads H", "count", low=1, high=1024, infinite=True, logarithmic=True, group="Layer"
+    )
+    width: int | float = control(
+        16, "Width n", "count", low=1, high=2**20, infinite=True, logarithmic=True, group="Layer",
+        parts=("remarks", "density", "mixing", "scores", "comparison"),
+    )  # fmt: skip
+    mask: str = control(
+        "none", "Mask", "choice", choices=("none", "causal", "own"), group="Layer",
+        words={"own": "my own"},
+    )  # fmt: skip
+    own_mask: str = control(
+        "", "My mask", "text", group="Layer", only=("mask", ("own",)),
+        hint="A row for each query: 1 for keys that it sees, 0 for others, such as 1 0; 1 1. Empty: no mask.",
+    )  # fmt: skip
+    head_dim: int | float | str = control(
+        "width", "Head dimension d", "count", low=1, high=2**20, infinite=True, choices=("width", "split"), group="Layer",
+        hint="A number, inf, width (d = n) or split (d = n / H).",
+    )  # fmt: skip
+    scale: str = control(
+        "sqrt", "Scores are divided by", "choice", choices=("sqrt", "linear"), group="Layer",
+        words={"sqrt": "√d", "linear": "d"},
+    )  # fmt: skip
     inputs: str = control(
-        "paper", "Inputs", "choice", choices=("paper", *_GIVEN), group="Tokens",
-        hint="φ(W h) as in the paper; Gaussian or fixed tokens with a Gram matrix.",
+        "paper", "Kind", "choice", choices=("paper", *_GIVEN), group="Tokens",
+        words={"paper": "features φ(W h)", "gaussian": "Gaussian", "fixed": "fixed"},
     )  # fmt: skip
     tokens: int = control(4, "Tokens", "count", low=1, high=_MOST_TOKENS, group="Tokens")
     activation: str = control(
@@ -46,51 +72,28 @@ class Layer(State):
     )  # fmt: skip
     rho: float = control(0.0, "Correlation ρ", "number", low=-1.0, high=1.0, group="Tokens", only=("inputs", _GIVEN))
     gram: str = control(
-        "", "Own Gram", "text", group="Tokens", only=("inputs", _GIVEN),
-        hint="Instead of tokens and correlation: 1 0.5; 0.5 1",
+        "", "My Gram matrix", "text", group="Tokens", only=("inputs", _GIVEN),
+        hint="In place of tokens and correlation, such as 1 0.5; 0.5 1",
     )  # fmt: skip
-    heads: int | float = control(1, "Heads", "count", low=1, high=1024, infinite=True, logarithmic=True, group="Layer")
-    width: int | float = control(
-        64, "Width n", "count", low=1, high=2**20, infinite=True, logarithmic=True, group="Layer"
-    )
-    head_dim: int | float | str = control(
-        "width", "Head dimension", "count", low=1, high=2**20, infinite=True, choices=("width", "split"), group="Layer",
-        hint="A number, inf, width (as wide as the model) or split (width / heads).",
-    )  # fmt: skip
-    scale: str = control(
-        "sqrt",
-        "Score scale",
-        "choice",
-        choices=("sqrt", "linear"),
-        group="Layer",
-        hint="Scores are divided by √d (sqrt) or d (linear).",
-    )
-    mask: str = control("none", "Mask", "choice", choices=("none", "causal", "own"), group="Layer")
-    own_mask: str = control(
-        "", "Own mask", "text", group="Layer", only=("mask", ("own",)),
-        hint="For each query a row, with 1 for the keys that it sees and 0 for others: 1 0; 1 1. Empty: all are seen.",
-    )  # fmt: skip
-    query_std: float = control(1.0, "Query std", "number", low=0.0, high=10.0, group="Standard deviations")
-    key_std: float = control(1.0, "Key std", "number", low=0.0, high=10.0, group="Standard deviations")
-    value_std: float = control(1.0, "Value std", "number", low=0.0, high=10.0, group="Standard deviations")
-    out_std: float = control(1.0, "Output std", "number", low=0.0, high=10.0, group="Standard deviations")
-    token: int = control(0, "Token (query)", "count", low=0, high=_MOST_TOKENS - 1, group="Seen")
-    key: int = control(0, "Key (of score)", "count", low=0, high=_MOST_TOKENS - 1, group="Seen", parts=("scores",))
+    token: int = control(0, "Token (query)", "count", low=0, high=_MOST_TOKENS - 1, group="Shown")
+    key: int = control(0, "Key of the score", "count", low=0, high=_MOST_TOKENS - 1, group="Shown", parts=("scores",))
+    query_std: float = control(1.0, "Query", "number", low=0.0, high=10.0, group="Standard deviations")
+    key_std: float = control(1.0, "Key", "number", low=0.0, high=10.0, group="Standard deviations")
+    value_std: float = control(1.0, "Value", "number", low=0.0, high=10.0, group="Standard deviations")
+    out_std: float = control(1.0, "Output", "number", low=0.0, high=10.0, group="Standard deviations")
 
     def check(self) -> None:
-        net = self.network()
-        net.check_width(self.width)
+        self.network.check_width(self.width)
         for name, index in (("token", self.token), ("key", self.key)):
-            if index >= net.tokens:
-                raise FieldError(
-                    name, f"{name}={index} is out of range: there are {net.tokens} tokens. Give 0 to {net.tokens - 1}."
-                )
+            if index >= self.network.tokens:
+                last = self.network.tokens - 1
+                raise ArgumentError(name, f"{name}={index} does not exist. Give a token from 0 to {last}.")
         self.draws(self.width)
 
-    def field_of(self, argument: str) -> str:
-        fields = {"K": "gram" if self.gram else "rho", "mask": "own_mask" if self.mask == "own" else "mask"}
-        return super().field_of(fields.get(argument, argument))
+    def names_of_fields(self) -> dict[str, str]:
+        return {"K": "gram" if self.gram else "rho", **({"mask": "own_mask"} if self.mask == "own" else {})}
 
+    @cached_property
     def network(self) -> Network:
         """The network that the fields describe."""
         return Network(self._inputs(), self.attention(self.heads))
@@ -109,7 +112,7 @@ class Layer(State):
             return None if self.mask in ("none", "own") else self.mask
         rows = self._square("own_mask", "1 0; 1 1")
         if any(entry not in (0, 1) for row in rows for entry in row):
-            raise FieldError("own_mask", f"own_mask={self.own_mask[:60]!r} has an entry other than 0 and 1.")
+            raise ArgumentError("own_mask", f"own_mask={self.own_mask[:60]!r} has an entry other than 0 and 1.")
         return [[bool(entry) for entry in row] for row in rows]
 
     def _inputs(self) -> Any:
@@ -117,16 +120,15 @@ class Layer(State):
             return Inputs(self.tokens, self.activation)
         return {"gaussian": GaussianInputs, "fixed": GramInputs}[self.inputs](self._gram())
 
-    def _gram(self) -> list[list[float]]:
-        if not self.gram:
-            rho, least = self.rho, -1 / max(self.tokens - 1, 1)
-            if rho < least:
-                raise FieldError(
-                    "rho",
-                    f"rho={rho:g} is not a correlation that {self.tokens} tokens can all have. Give at least {least:.4g}.",
-                )
-            return [[1.0 if i == j else rho for j in range(self.tokens)] for i in range(self.tokens)]
-        return self._square("gram", "1 0.5; 0.5 1")
+    def _gram(self) -> Any:
+        if self.gram:
+            return self._square("gram", "1 0.5; 0.5 1")
+        rho, least = self.rho, -1 / max(self.tokens - 1, 1)
+        if rho < least:
+            raise ArgumentError(
+                "rho", f"rho={rho:g} cannot be the correlation of {self.tokens} tokens. Give at least {least:.4g}."
+            )
+        return rho + (1 - rho) * np.eye(self.tokens)
 
     def _square(self, name: str, example: str) -> list[list[float]]:
         """The matrix that the text of a field means."""
@@ -135,260 +137,318 @@ class Layer(State):
         try:
             rows = matrix_of_text(text)
         except ValueError:
-            raise FieldError(name, f"{name}={text[:60]!r} has an entry that is not a number. {remedy}") from None
+            raise ArgumentError(name, f"{name}={text[:60]!r} has an entry that is not a number. {remedy}") from None
         if len({len(row) for row in rows} | {len(rows)}) > 1:
-            raise FieldError(name, f"{name}={text[:60]!r} is not square. {remedy}")
+            raise ArgumentError(name, f"{name}={text[:60]!r} is not square. {remedy}")
         if len(rows) > _MOST_TOKENS:
-            raise FieldError(name, f"{name} has {len(rows)} rows. Give at most {_MOST_TOKENS}.")
+            raise ArgumentError(name, f"{name} has {len(rows)} rows. Give at most {_MOST_TOKENS}.")
         return rows
 
     def draws(self, width: int | float, most: int = _MOST_DRAWS) -> int:
-        """How many draws of the variance at a width an answer has time for."""
-        affordable = int(_SECONDS / seconds_of_a_draw(self.network(), width))
+        """The draws of the variance at a width that an answer has time for."""
+        affordable = int(_SECONDS / seconds_of_a_draw(self.network, width))
         if affordable < _LEAST_DRAWS:
-            raise FieldError(
+            raise ArgumentError(
                 "width",
-                f"width={width} with activation={self.activation}, heads={self.heads} takes too long here, since every unit "
-                f"is drawn. Use a smaller width, or inf.",
+                f"width={width} with activation={self.activation} and heads={self.heads} takes too long here, because "
+                f"every unit is drawn. Use a smaller width, or inf.",
             )
         return min(most, affordable)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of a law."""
+        return {"token": self.token, "samples": self.draws(self.width)}
 
-@dataclass(frozen=True)
-class _Laws:
-    """The laws that are compared; None where one would repeat another."""
+    @cached_property
+    def limit(self) -> Law:
+        """The law at infinite width."""
+        return self.network.law(width=inf, progress=False, **self.options)
 
-    finite: Law | None
-    limit: Law
-    infinite_heads: Law | None
-    gaussian: Law
+    @cached_property
+    def infinite_heads(self) -> Law | None:
+        """The law at infinite width with infinitely many heads; None if the layer has them."""
+        if isinf(self.heads):
+            return None
+        return Network(self.network.inputs, self.attention(inf)).law(progress=False, **self.options)
+
+    @cached_property
+    def law(self) -> Law:
+        """The law of the layer."""
+        return self.limit if isinf(self.width) else self.network.law(width=self.width, progress=False, **self.options)
 
     @property
-    def first(self) -> Law:
-        """The law in question."""
-        return self.limit if self.finite is None else self.finite
+    def laws(self) -> dict[str, Law]:
+        """The laws to compare, each by its role."""
+        finite = {} if isinf(self.width) else {"finite": self.law}
+        return {**finite, **self.limits, "gaussian": Gaussian(variance=self.law.variance())}
 
     @property
-    def drawn(self) -> dict[str, Law]:
-        """Each by its role."""
-        laws = {"finite": self.finite, "limit": self.limit, "heads": self.infinite_heads, "gaussian": self.gaussian}
-        return {role: law for role, law in laws.items() if law is not None}
+    def limits(self) -> dict[str, Law]:
+        """Those that need no draws."""
+        return {"limit": self.limit, **({} if self.infinite_heads is None else {"heads": self.infinite_heads})}
+
+    def named(self, role: str) -> str:
+        """A role in words."""
+        return {
+            "finite": f"this layer (n = {self.width})",
+            "limit": "this layer (infinite width)" if isinf(self.width) else "infinite width",
+            "heads": "infinite width, ∞ heads",
+            "gaussian": "Gaussian, same variance",
+        }[role]
 
 
-_NAMES = {"limit": "limit", "heads": "infinite heads", "gaussian": "Gaussian, same variance"}
-
-
-@functools.lru_cache(1)
-def _laws(state: Layer) -> _Laws:
-    limits = _limits_of(state)
-    if isinf(state.width):
-        return limits
-    finite = state.network().law(width=state.width, progress=False, **_options(state))
-    return replace(limits, finite=finite, gaussian=Gaussian(variance=finite.variance()))
-
-
-def _limits_of(state: Layer) -> _Laws:
-    """Another width has the same ones."""
-    return _limits(replace(state, width=inf, key=0), state.draws(state.width))
-
-
-@functools.lru_cache(2)
-def _limits(state: Layer, samples: int) -> _Laws:
-    """Without the finite width: nothing is drawn, and nothing compiled."""
-    net = state.network()
-    options: dict[str, Any] = {"token": state.token, "samples": samples, "progress": False}
-    limit = net.law(width=inf, **options)
-    heads = None if isinf(state.heads) else Network(net.inputs, state.attention(inf)).law(**options)
-    return _Laws(None, limit, heads, Gaussian(variance=limit.variance()))
-
-
-def _options(state: Layer) -> dict[str, Any]:
-    return {"token": state.token, "samples": state.draws(state.width)}
-
-
-def _named(role: str, law: Law) -> str:
-    return _NAMES.get(role, law.name)
-
-
-def density(state: Layer, report: Report) -> Panel:
+def density(state: Layer) -> Panel:
     """Densities of the output at the width, in the limits, and of a Gaussian of the same variance."""
-    return _densities(_laws(state))
+    return _densities(state, state.laws, state.law, f"output y of token {state.token}", [_PARABOLA])
 
 
-def sketch(state: Layer, report: Report) -> Panel:
+def limits(state: Layer) -> Panel | None:
     """The densities of the limits, which come at once."""
-    return _densities(_limits_of(state))
+    if isinf(state.width):
+        return None
+    laws = {**state.limits, "gaussian": Gaussian(variance=state.limit.variance())}
+    return _densities(state, laws, state.limit, f"output y of token {state.token}", [_PARABOLA])
 
 
-def _densities(laws: _Laws) -> Panel:
-    x = _around(laws.first)
-    return figure(
-        "output y", "density", (curve(_named(role, law), x, law.pdf(x), role=role) for role, law in laws.drawn.items())
-    )
+def _densities(state: Layer, laws: dict[str, Law], first: Law, x_label: str, notes: list[str] | None = None) -> Panel:
+    x = _REACH * float(first.standard_deviation()) * np.linspace(-1, 1, _POINTS)
+    drawn = [curve(state.named(role), x, law.pdf(x), role=role) for role, law in laws.items()]
+    return figure(x_label, "density", drawn, notes=notes or [])
 
 
-def _around(law: Law) -> np.ndarray:
-    return _REACH * float(law.standard_deviation()) * np.linspace(-1, 1, _POINTS)
+def remarks(state: Layer) -> Panel:
+    """What stands out, in words."""
+    return sentences(list(_remarks(state)))
 
 
-def comparison(state: Layer, report: Report) -> Panel:
+def _remarks(state: Layer) -> Iterator[str]:
+    law, limit, here = state.law, state.limit, "At infinite width" if isinf(state.width) else f"At n = {state.width}"
+    excess = _excess(law)
+    if excess > 1.2:
+        yield (
+            f"{here} this is not a Gaussian: an output beyond {_FAR} standard deviations is {_times(excess)} as likely as "
+            f"for a Gaussian of the same variance (excess kurtosis {law.kurtosis()})."
+        )
+    else:
+        yield f"{here} the output is close to a Gaussian (excess kurtosis {law.kurtosis()})."
+    if not isinf(state.width):
+        beyond = _excess(limit)
+        if beyond < 1.01:
+            yield "In the limit of infinite width it is a Gaussian" + (
+                ": this token sees itself alone, so its attention weight is 1 whatever the weights are."
+                if _sees_itself_alone(state)
+                else "."
+            )
+        elif beyond < 1.2:
+            yield f"In the limit of infinite width it is nearly a Gaussian (excess kurtosis {float(limit.kurtosis()):.2g})."
+        else:
+            yield (
+                f"Infinite width does not make it Gaussian: in the limit such an output is still {_times(beyond)} as likely "
+                f"(excess kurtosis {float(limit.kurtosis()):.3g})."
+            )
+        ratio = float(law.variance()) / float(limit.variance())
+        if abs(ratio - 1) > 0.05:
+            yield f"The variance is {ratio:.2f} times that of the limit."
+    if not isinf(state.heads) and _excess(limit) >= 1.01:
+        yield ("Only infinitely many heads make the limit Gaussian: its excess kurtosis is proportional to 1/H.")
+
+
+def _excess(law: Law) -> float:
+    """How many times as likely extreme values are as for a Gaussian of the same variance."""
+    gaussian = Gaussian(variance=law.variance())
+    at = _FAR * float(law.standard_deviation())
+    return float(law.ccdf(at)) / float(gaussian.ccdf(at))
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2g} times" if factor < 10 else f"{factor:.0f} times"
+
+
+def _allowed(state: Layer) -> np.ndarray | None:
+    return state.attention(state.heads).allowed(state.network.layout)
+
+
+def _sees_itself_alone(state: Layer) -> bool:
+    allowed = _allowed(state)
+    keys = np.ones(state.network.tokens, bool) if allowed is None else np.asarray(allowed)[state.token]
+    return int(keys.sum()) == 1
+
+
+def comparison(state: Layer) -> Panel:
     """The law beside its limit (the limit beside a Gaussian): moments, quantiles, tails, distances."""
-    laws = _laws(state)
-    other = laws.gaussian if laws.finite is None else laws.limit
-    found = compare(laws.first, other, names=(laws.first.name, "Gaussian" if laws.finite is None else "limit"))
-    distances = [(name, value, remark, "") for name, value, remark in found.distance_table().cells()]
-    return table(
-        ("", *found.names, "ratio"),
-        [*found.table().cells(), ("distance", "", "", ""), *distances],
-        ["Value ± standard error; without one it is exact. sd is that of the second law."],
-    )
+    role = "gaussian" if isinf(state.width) else "limit"
+    first = "infinite width" if isinf(state.width) else f"n = {state.width}"
+    found = compare(state.law, state.laws[role], names=(first, {"gaussian": "Gaussian"}.get(role, "infinite width")))
+    notes = ["Value ± standard error; without one it is exact. sd is the standard deviation of the second law."]
+    return tables(found.table(), found.distance_table(), notes=notes)
 
 
-def mixing(state: Layer, report: Report) -> Panel:
+def mixing(state: Layer) -> Panel:
     """The law of the variance that the output has given the scores: y = √v z."""
-    drawn = {role: law for role, law in _laws(state).drawn.items() if role != "gaussian"}
-    return figure(
-        "conditional variance v",
-        "P(variance ≤ v)",
-        (curve(_named(role, law), *_distribution(law), role=role) for role, law in drawn.items()),
-        notes=["A step is a variance that does not vary: a Gaussian law."],
-    )
+    drawn = [
+        curve(state.named(role), *_distribution(law), role=role)
+        for role, law in state.laws.items()
+        if role != "gaussian"
+    ]
+    notes = [
+        "Given the attention scores the output is Gaussian with variance v. If v varies, the output has heavier tails than "
+        "a Gaussian; a vertical line is a v that does not vary."
+    ]
+    return figure("conditional variance v", "P(variance ≤ v)", drawn, notes=notes)
 
 
 def _distribution(law: Law) -> tuple[np.ndarray, np.ndarray]:
-    """The distribution function of the variance; a step where it is fixed."""
+    """The distribution function of the variance as a smooth curve; a step where the variance is fixed."""
     if not isinstance(law, ScaleMixture):
         at = float(law.variance())
         return np.array([at, at]), np.array([0.0, 1.0])
-    values, steps = law.mixture.values, np.cumsum(law.mixture.weights)
-    low, high = values[np.searchsorted(np.maximum.accumulate(steps), [_EDGE, 1 - _EDGE]).clip(max=values.size - 1)]
-    x = np.linspace(low, high, _POINTS)
-    return x, steps[np.searchsorted(values, x, side="right") - 1]
+    values, weights = law.mixture.values, law.mixture.weights
+    middle = np.cumsum(weights) - weights / 2  # the curve passes through the middle of each step
+    level = (1 - np.cos(np.pi * np.linspace(0, 1, _KNOTS))) / 2  # more knots at both ends
+    at = np.interp(_EDGE + (1 - 2 * _EDGE) * level, middle, values)
+    at, kept = np.unique(at, return_index=True)
+    if at.size < 2:
+        return np.array([at[0], at[0]]), np.array([0.0, 1.0])
+    smooth = PchipInterpolator(at, (_EDGE + (1 - 2 * _EDGE) * level)[kept])
+    x = np.linspace(at[0], at[-1], _POINTS)
+    return x, smooth(x)
 
 
-def scores(state: Layer, report: Report) -> Panel:
+def scores(state: Layer) -> Panel:
     """The law of one head's score of a query and a key."""
     laws = _score_laws(state)
-    x = _around(next(iter(laws.values())))
-    return figure(
-        f"score of query {state.token} and key {state.key}",
-        "density",
-        (curve(_named(role, law), x, law.pdf(x), role=role) for role, law in laws.items()),
-        notes=list(_about_scores(state, laws)),
-    )
+    x_label = f"score of query {state.token} and key {state.key}"
+    return _densities(state, laws, next(iter(laws.values())), x_label, list(_about_scores(state, laws)))
 
 
-def _about_scores(state: Layer, laws: Mapping[str, Law]) -> Iterator[str]:
+def _about_scores(state: Layer, laws: dict[str, Law]) -> Iterator[str]:
+    yield "A score is the product of a query and a key, before the softmax."
     if "limit" not in laws and not isinf(state.width):
-        yield "Divided by d, scores tend to a constant: the limit has no density."
-    allowed = state.attention(state.heads).allowed(state.network().layout)
+        yield "Divided by d, scores tend to a constant, so the limit has no density."
+    allowed = _allowed(state)
     if allowed is not None and not allowed[state.token, state.key]:
-        yield f"The mask hides key {state.key} from query {state.token}: this score is not used."
+        yield f"The mask hides key {state.key} from query {state.token}, so this score is not used."
 
 
-@functools.lru_cache(1)
 def _score_laws(state: Layer) -> dict[str, Law]:
     """By role, the law in question first."""
-    net, options = _scored(state), _score_options(state)
+    # All heads have one law, so one head stands for infinitely many.
+    net = Network(state.network.inputs, state.attention(1)) if isinf(state.heads) else state.network
+    options = _score_options(state)
     laws = {} if isinf(state.width) else {"finite": net.score_law(width=state.width, progress=False, **options)}
-    if isinf(state.width) or not _score_is_fixed(state):
+    fixed = state.scale == "linear" and isinf(state.attention(1).head_dim_at(inf))
+    if isinf(state.width) or not fixed:
         laws["limit"] = net.score_law(width=inf, progress=False, **options)
     return {**laws, "gaussian": Gaussian(variance=next(iter(laws.values())).variance())}
-
-
-def _score_is_fixed(state: Layer) -> bool:
-    """Whether scores tend to a constant: divided by a dimension that grows, they do."""
-    return state.scale == "linear" and isinf(state.attention(1).head_dim_at(inf))
-
-
-def _scored(state: Layer) -> Network:
-    """The network, with one of infinitely many heads: the scores of all have the same law."""
-    return Network(state.network().inputs, state.attention(1)) if isinf(state.heads) else state.network()
 
 
 def _score_options(state: Layer) -> dict[str, Any]:
     return {"query": state.token, "key": state.key, "samples": state.draws(state.width)}
 
 
-def study(state: Layer, report: Report) -> Panel:
+def study(state: Layer) -> Panel:
     """The divergence from the limit against the width."""
     widths = _study_widths(state)
     if not widths:
-        return figure(
-            "width n",
-            "KL",
-            notes=["No finite width can be compared: infinitely many heads, or a division of the width, forbid it."],
-        )
-    draws = _study_draws(state, widths)
+        return figure("width n", "KL", notes=["No finite width is possible with these values."])
+    draws = state.draws(max(widths), _STUDY_DRAWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResolutionWarning)  # error bars say it
-        metric = _reporting(report, len(widths))
-        found = convergence(state.network(), widths, metric, token=state.token, samples=draws)
+        found = convergence(state.network, widths, kl, token=state.token, samples=draws)
     resolved = [(n, v) for n, v in zip(found.widths, found.values, strict=True) if v > 2 * v.stderr]
     n, values = [n for n, _ in resolved], [v for _, v in resolved]
-    curves = [curve("KL to the limit", n, values, role="finite", mode="markers", error=[v.stderr for v in values])]
-    notes = [f"Bars are two standard errors ({draws:,} draws); what draws do not tell from 0 is left out."]
+    curves = [
+        curve(
+            "KL divergence from the limit", n, values, role="finite", mode="markers", error=[v.stderr for v in values]
+        )
+    ]
+    notes = [f"Bars are two standard errors ({draws:,} draws). Values that are not distinct from 0 are omitted."]
     if len(resolved) >= _ENOUGH_TO_FIT:
         fit = Convergence(tuple(n), tuple(values), "kl").fit()
         line = np.geomspace(n[0], n[-1], 100)
-        curves.append(curve("fit", line, fit(line), role="limit"))
-        notes.insert(0, f"KL falls as n^-k with k = {fit.exponent}.")
-    return figure("width n", "KL", curves, notes=notes, logarithmic="xy")
+        curves.append(curve("fit, with corrections at small n", line, fit(line), role="limit"))
+        notes.insert(0, f"The divergence falls like n⁻ᵏ with k = {fit.exponent}.")
+    return figure("width n", "KL divergence", curves, notes=notes, logarithmic="xy")
 
 
 def _study_widths(state: Layer) -> list[int]:
     """Those widths that the network can have and that do not take long."""
-    net, possible = state.network(), []
+    possible = []
     for width in _STUDY_WIDTHS:
         with suppress(ValueError):
-            net.check_width(width)
+            state.network.check_width(width)
             state.draws(width)
             possible.append(width)
     return possible
 
 
-def _study_draws(state: Layer, widths: list[int]) -> int:
-    return state.draws(max(widths), _STUDY_DRAWS)
-
-
-def _reporting(report: Report, total: int) -> Callable[[Any, Any], Any]:
-    """The divergence, with a report of how many are done before each."""
-    done = iter(range(total))
-
-    def metric(p: Law, q: Law) -> Any:
-        report(next(done) / total)
-        return kl(p, q)
-
-    return metric
-
-
 def python(state: Layer) -> str:
-    """The code that makes the same numbers, and the picture of the densities."""
-    net, options = state.network(), _options(state)
-    lines = [HEADER, f"net = {written(net)}", f"limit = {call('net.law', **options)}"]
-    if finite := not isinf(state.width):
+    """The code that makes the same numbers, and a picture of them."""
+    options = {name: value for name, value in state.options.items() if value or name != "token"}
+    finite, drawn = not isinf(state.width), {}
+    lines, names = list(_matrices(state)), {}
+    if state.inputs != "paper":
+        names["K"] = "K"
+    if state.mask == "own" and state.own_mask.strip():
+        names["mask"] = "mask"
+    lines.append(written(state.network, names))
+    if finite:
         lines.append(f"law = {call('net.law', width=state.width, **options)}")
+        drawn["law"] = f"width {state.width}", ""
+    lines.append(f"limit = {call('net.law', **options)}")
+    drawn["limit"] = "infinite width", ', linestyle="--"'
     if not isinf(state.heads):
-        many = written(Network(net.inputs, state.attention(inf)))
-        lines.append(f"infinite_heads = {call(f'{many}.law', **options)}")
-    first, second = ("law", "limit") if finite else ("limit", "gaussian")
-    drawn = [*["law"] * finite, "limit", *["infinite_heads"] * (not isinf(state.heads)), "gaussian"]
-    lines += [
-        f"gaussian = ll.laws.Gaussian(variance={first}.variance())",
-        f"x = {_REACH} * {first}.standard_deviation() * np.linspace(-1, 1, {_POINTS})",
-        f"densities = {{{', '.join(f'{name!r}: {name}.pdf(x)' for name in drawn)}}}",
-        "fig, ax = plt.subplots()",
-        "for name, density in densities.items():",
-        "    ax.plot(x, density, label=name)",
-        "ax.legend()",
-        'fig.savefig("layer.png")',
-        f"print(ll.compare({first}, {second}))",
-    ]
-    if widths := _study_widths(state):
-        study_options = call("", token=state.token, samples=_study_draws(state, widths)).strip("()")
-        lines += [f"study = ll.convergence(net, {widths}, {study_options})", "print(study)"]
-    with suppress(ValueError):  # a score that is always 0 has no density
+        many = written(Network(state.network.inputs, state.attention(inf)), names).replace("net =", "many_heads =", 1)
+        lines += [many, f"gaussian_limit = {call('many_heads.law', **options)}"]
+        drawn["gaussian_limit"] = "infinitely many heads", ', linestyle="-."'
+    first = "law" if finite else "limit"
+    lines.append(f"gaussian = ll.laws.Gaussian(variance={first}.variance())")
+    drawn["gaussian"] = "Gaussian, same variance", ', linestyle=":"'
+    with suppress(ArgumentError):  # a score that is always 0 has no density
         _score_laws(state)
-        score = call(f"{written(_scored(state))}.score_law", width=state.width, **_score_options(state))
-        lines.append(f"score = {score}")
-    return "\n".join(lines) + "\n"
+        of = "ll.Network(net.inputs, " + call("ll.Attention", heads=1) + ")" if isinf(state.heads) else "net"
+        if isinf(state.heads):
+            one = written(Network(state.network.inputs, state.attention(1)), names).replace("net =", "one_head =", 1)
+            lines.append(one)
+            of = "one_head"
+        arguments = {**_score_options(state), **({"width": state.width} if finite else {})}
+        lines.append(f"score = {call(f'{of}.score_law', **arguments)}")
+    scored = lines[-1].startswith("score =")
+    lines += [
+        "",
+        f"x = {_REACH:g} * float({first}.standard_deviation()) * np.linspace(-1, 1, {_POINTS})",
+        'fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")'
+        if scored
+        else 'fig, left = plt.subplots(layout="constrained")',
+        *(f'{name}.plot(left, x=x, label="{label}"{line})' for name, (label, line) in drawn.items()),
+        f'left.set(xlabel="output of token {state.token}", ylabel="density", yscale="log")',
+        "left.legend()",
+    ]
+    if scored:
+        lines += [
+            "score.plot(right)",
+            f'right.set(xlabel="score of query {state.token} and key {state.key}", ylabel="density")',
+        ]
+    lines += ['fig.savefig("layer.png")', "", f"print(ll.compare({first}, {'limit' if finite else 'gaussian'}))"]
+    if widths := _study_widths(state):
+        samples = state.draws(max(widths), _STUDY_DRAWS)
+        given = call("", token=state.token or None, samples=samples).strip("()")
+        lines += [f"study = ll.convergence(net, {widths}, {given})", "print(study)"]
+    return program(*lines)
+
+
+def _matrices(state: Layer) -> Iterator[str]:
+    """The lines that define matrices."""
+    if state.inputs != "paper":
+        if state.gram:
+            yield f"K = {state._gram()}"
+        else:
+            yield (
+                f"K = {state.rho!r} + {1 - state.rho!r} * np.eye({state.tokens})"
+                if state.rho
+                else (f"K = np.eye({state.tokens})")
+            )
+    if state.mask == "own" and state.own_mask.strip():
+        rows = [[int(entry) for entry in row] for row in state._mask() or []]
+        yield f"mask = np.array({rows}, dtype=bool)"

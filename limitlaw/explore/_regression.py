@@ -1,29 +1,35 @@
 """The view of single-location regression: its risk over the overlaps, descent, phases, baselines."""
 
-import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import log
+from functools import cached_property
+from math import isinf, log
 from typing import Any
 
 import numpy as np
 
 from .. import slr
 from ..slr import BASELINES, LINKS, Descent, PhaseDiagram, Problem
-from ._jobs import Report, share
-from ._panels import Panel, curve, figure, heat_map
-from ._python import call
+from ._panels import Panel, curve, figure, heat_map, sentences
+from ._python import call, program
 from ._state import State, control
 
-_GRID, _COARSE = 41, 21
+_GRID, _COARSE = 61, 21
 _FAST = ("linear", "quadratic")  # links whose risks are polynomials
-_KEPT, _LEG = 100, 10  # points of a trajectory, and of a part of it
-_OBSERVED = ("mu", "nu", "risk")
-_DIAGRAM, _COARSE_DIAGRAM = 20, 10  # values along an axis; even, since a diagram is made of two rows at a time
+_SLOW_GRID = 41  # for the other links
+_KEPT = 100  # points of a trajectory
+_DIAGRAM, _COARSE_DIAGRAM = 20, 8  # values along an axis
 _DIAGRAMS = {"alpha, gamma": ("alpha", "gamma"), "alpha, beta": ("alpha", "beta"), "mu, beta": ("mu", "beta")}
 _LENGTHS = (2, 5, 20, 100, 1000)
 _SHOWN = ("linear_attention", "erf_best", "best_pointwise", "softmax", "bayes_full", "softmax_best")
-_RUNS = ("landscape", "descent")  # the parts that show a descent
+_RUNS = ("descent", "remarks")  # the parts that depend on the start
 _METHODS = {"exact": "finite", "mean-field": "limit"}
+_STUCK = 0.02  # relative change of the risk below which descent is on a plateau
+_PHASES = {
+    "retrieval": "retrieval: the signal is found",
+    "paramagnetic": "paramagnetic: many tokens share the attention",
+    "frozen": "frozen: a few wrong tokens have it",
+}
 
 
 @dataclass(frozen=True)
@@ -34,33 +40,34 @@ class Regression(State):
     tokens: int = control(20, "Tokens L", "count", low=2, high=10**6, logarithmic=True, group="Problem")
     gamma: float = control(
         0.7, "Spread γ", "number", low=0.05, high=1.0, group="Problem",
-        hint="Standard deviation of the token with the signal, which is √((1 − γ²) d).",
+        hint="The token with the signal has length √(1 − γ²) along it (times √d), and noise γ.",
     )  # fmt: skip
     beta: float = control(
         1.0, "Inverse temperature β", "number", low=0.01, high=4.0, group="Problem", hint="Scores are β √d x·u."
     )
     link: str = control("linear", "Link", "choice", choices=tuple(LINKS), group="Problem")
     mu: float = control(
-        0.3,
-        "Start μ = u·u*",
-        "number",
-        low=-1.0,
-        high=1.0,
-        group="Descent",
-        parts=_RUNS,
+        0.3, "Start μ = u·u*", "number", low=-1.0, high=1.0, group="Descent", parts=_RUNS,
         hint="Or click into the landscape.",
-    )
+    )  # fmt: skip
     nu: float = control(0.1, "Start ν = v·v*", "number", low=-1.0, high=1.0, group="Descent", parts=_RUNS)
-    steps: int = control(300, "Steps", "count", low=10, high=1000, group="Descent", parts=_RUNS, hint="Of size 0.01.")
-    diagram: str = control(
-        "mu, beta", "Phases over", "choice", choices=tuple(_DIAGRAMS), group="Phase diagram", parts=("phases",)
+    steps: int = control(
+        300, "Steps", "count", low=10, high=1000, group="Descent", parts=_RUNS, hint="Each of size 0.01."
     )
+    diagram: str = control(
+        "mu, beta", "Axes", "choice", choices=tuple(_DIAGRAMS), group="Phase diagram", parts=("phases",),
+        words={"alpha, gamma": "α and γ", "alpha, beta": "α and β", "mu, beta": "μ and β"},
+    )  # fmt: skip
 
     def check(self) -> None:
         self.problem()
 
     def problem(self) -> Problem:
         """The problem that the fields describe."""
+        return self._problem
+
+    @cached_property
+    def _problem(self) -> Problem:
         return Problem(**self.settings())
 
     def settings(self) -> dict[str, Any]:
@@ -74,158 +81,189 @@ class Regression(State):
 
     @property
     def every(self) -> int:
-        """Which steps are kept."""
+        """The steps between two that are kept."""
         return max(1, self.steps // _KEPT)
 
-    @property
-    def leg(self) -> int:
-        """How many steps are computed between two looks at whether they are still wanted."""
-        return _LEG * self.every
+    @cached_property
+    def runs(self) -> dict[str, Descent]:
+        """The descents by both methods."""
+        return {
+            method: slr.descent(
+                self.problem(), self.steps, start=self.start, method=method, every=self.every, progress=False
+            )
+            for method in _METHODS
+        }
 
 
-@functools.lru_cache(64)
-def _landscape(problem: Problem, method: str, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """The grid, and the risk on it; apart from the start, so that a click costs only its descent."""
+def landscape(state: Regression) -> Panel:
+    """The risk over (mu, nu), exact and in mean field."""
+    return _landscapes(state, _GRID if state.link in _FAST else _SLOW_GRID)
+
+
+def coarse_landscape(state: Regression) -> Panel | None:
+    """On a coarser grid, for a link whose risk takes long."""
+    return None if state.link in _FAST else _landscapes(state, _COARSE)
+
+
+def _landscapes(state: Regression, points: int) -> Panel:
+    maps = []
     grid = np.linspace(-1, 1, points)
-    return grid, problem.risk(grid[None, :], grid[:, None], method=method)
-
-
-@functools.lru_cache(512)
-def _leg(state: Regression, method: str, number: int) -> Descent:
-    """Steps of descent, from where those before end."""
-    start = _leg(state, method, number - 1).overlaps[-1] if number else state.start
-    left = state.steps - number * state.leg
-    steps = min(state.leg, left)
-    return slr.descent(state.problem(), steps, start=start, method=method, every=state.every, progress=False)
-
-
-def _descent(state: Regression, method: str, report: Report) -> dict[str, np.ndarray]:
-    """Steps, overlaps and risk along descent, leg by leg: each can be the last if nobody waits any more."""
-    legs, count = [], -(-state.steps // state.leg)
-    for number in range(count):
-        report(number / count)
-        legs.append(_leg(state, method, number))
-    at = np.concatenate([number * state.leg + leg.at[number > 0 :] for number, leg in enumerate(legs)])
-    observed = ((name, [getattr(leg, name)[number > 0 :] for number, leg in enumerate(legs)]) for name in _OBSERVED)
-    return {"at": at, **{name: np.concatenate(parts) for name, parts in observed}}
-
-
-def landscape(state: Regression, report: Report) -> Panel:
-    """The risk over (mu, nu), exact and in mean field, each with the descent from the start."""
-    return _landscapes(state, report, _GRID, tuple(_METHODS))
-
-
-def landscape_sketch(state: Regression, report: Report) -> Panel | None:
-    """On a coarser grid, and without the exact descent, of a link for which these take long."""
-    return None if state.link in _FAST else _landscapes(state, report, _COARSE, ("mean-field",))
-
-
-def _landscapes(state: Regression, report: Report, points: int, methods: tuple[str, ...]) -> Panel:
-    """With the descents by these methods."""
-    maps, paths = [], []
-    for i, method in enumerate(_METHODS):
-        own = share(report, i, len(_METHODS))
-        own(0.0)
-        grid, risk = _landscape(state.problem(), method, points)
+    for method in _METHODS:
+        risk = state.problem().risk(grid[None, :], grid[:, None], method=method)
         maps.append(heat_map(f"{method} risk", grid, grid, risk))
-        if method in methods:
-            run = _descent(state, method, own)
-            paths.append(curve(f"descent, {method}", run["mu"], run["nu"], mode="lines+markers", on_map=i))
     return figure(
-        "μ", "ν", paths, maps, click=("mu", "nu"),
+        "μ, overlap of the scores", "ν, overlap of the values", [], maps, click=("mu", "nu"),
         notes=[
-            "η = ζ = ρ = 0 on the map and at the start; descent may leave that plane. "
-            "The line is the descent; click to start elsewhere."
+            "The line is gradient descent, from the large dot. Click to start elsewhere. The map is the plane "
+            "η = ζ = ρ = 0 of the other overlaps, which descent may leave. In mean field the risk has a cliff where the "
+            "signal is found, and steps of a fixed size zigzag along it."
         ],
     )  # fmt: skip
 
 
-def descent(state: Regression, report: Report) -> Panel:
-    """The risk along descent, by the exact dynamics and in mean field."""
-    return _descents(state, report, tuple(_METHODS))
-
-
-def descent_sketch(state: Regression, report: Report) -> Panel | None:
-    """In mean field alone, of a link for which exact steps take long."""
-    return None if state.link in _FAST else _descents(state, report, ("mean-field",))
-
-
-def _descents(state: Regression, report: Report, methods: tuple[str, ...]) -> Panel:
-    runs = {method: _descent(state, method, share(report, i, len(methods))) for i, method in enumerate(methods)}
+def descent(state: Regression) -> Panel:
+    """The risk along descent, by the exact dynamics and in mean field; and the paths, for the landscape."""
     curves = [
-        curve(f"{method} dynamics", run["at"], run["risk"], role=_METHODS[method]) for method, run in runs.items()
+        curve(f"{method} dynamics", run.at, run.risk, role=_METHODS[method]) for method, run in state.runs.items()
     ]
-    return figure("step", "excess risk", curves)
-
-
-def baselines(state: Regression, report: Report) -> Panel:
-    """Excess risks of other predictors with the true directions as the number of tokens grows."""
-    return _all_baselines(state, report, _SHOWN)
-
-
-def baselines_sketch(state: Regression, report: Report) -> Panel | None:
-    """Without the last, which is optimised numerically."""
-    return None if state.link != "linear" else _all_baselines(state, report, _SHOWN[:-1])
-
-
-def _all_baselines(state: Regression, report: Report, names: tuple[str, ...]) -> Panel:
-    if state.link != "linear":
-        return figure("tokens L", "excess risk", notes=["The baselines are those of the linear link."])
-    curves = []
-    for i, name in enumerate(names):
-        own, risks = share(report, i, len(names)), []
-        for j, tokens in enumerate(_LENGTHS):
-            own(j / len(_LENGTHS))
-            risks.append(_baseline(state.problem().changed(tokens=tokens), name))
-        curves.append(curve(BASELINES[name], _LENGTHS, risks, mode="lines+markers"))
-    return figure("tokens L", "excess risk", curves, logarithmic="xy")
-
-
-@functools.lru_cache(512)
-def _baseline(problem: Problem, name: str) -> float:
-    return slr.baselines(problem, name, progress=False)[name]
-
-
-def phases(state: Regression, report: Report) -> Panel:
-    """The oracle's exact risk over two parameters, and where the mean-field limit finds the signal."""
-    return _phases(state, report, _DIAGRAM)
-
-
-def phases_sketch(state: Regression, report: Report) -> Panel:
-    """On a coarser grid."""
-    return _phases(state, report, _COARSE_DIAGRAM)
-
-
-def _phases(state: Regression, report: Report, points: int) -> Panel:
-    x_name, y_name = _DIAGRAMS[state.diagram]
-    x, y = (np.linspace(*ends, points) for ends in _ranges(state))
-    rows = []
-    for i in range(0, len(y), 2):
-        report(i / len(y))
-        two = slr.phase_diagram(state.problem(), x_name, y_name, x_values=x, y_values=y[i : i + 2], progress=False)
-        rows.append(two.risk)
-    diagram = PhaseDiagram(state.problem(), x_name, y_name, x, y, np.concatenate(rows))
-    boundary = _boundary(diagram)
-    drawn = not np.isnan(boundary[0]).all()
+    paths = [
+        curve(f"descent, {method}", run.mu, run.nu, role="path", mode="lines+markers", on_map=i)
+        for i, (method, run) in enumerate(state.runs.items())
+    ]
+    notes = [_plateau(method, run) for method, run in state.runs.items() if _is_stuck(run)]
     return figure(
-        diagram.x_label,
-        diagram.y_label,
-        [curve("c μ = ψ", *boundary)] if drawn else [],
-        [heat_map("exact risk at ν = 1", x, y, diagram.risk)],
-        notes=[
-            "On the line the score of the token with the signal equals the free energy of the others in the mean-field "
-            "limit. The signal is found on the side where the risk is small."
-        ]
-        if drawn
-        else ["The mean-field limit has no boundary here."],
+        "step", "excess risk", curves, notes=notes, elsewhere={"part": "landscape", "curves": paths, "notes": notes}
     )
 
 
-def _boundary(diagram: PhaseDiagram) -> tuple[list[float], np.ndarray]:
-    """Where `c mu = psi`: an x for every y, since psi grows with alpha; NaN where it is not on the map."""
-    x, y, level, _ = diagram.finer()
-    rising = level if diagram.x_name == "mu" else -level
-    return [float(np.interp(0.0, row, x, left=np.nan, right=np.nan)) for row in rising], y
+def _is_stuck(run: Descent) -> bool:
+    return abs(run.risk[-1] - run.risk[0]) < _STUCK * abs(run.risk[0])
+
+
+def _plateau(method: str, run: Descent) -> str:
+    if run.risk[0] < 1e-3:
+        return f"{method.capitalize()} descent begins at its minimum."
+    return f"{method.capitalize()} descent is on a plateau: in {run.at[-1]} steps its risk stays at {run.risk[-1]:.3g}."
+
+
+def remarks(state: Regression) -> Panel:
+    """What stands out, in words."""
+    return sentences(list(_remarks(state)))
+
+
+def _remarks(state: Regression) -> Iterator[str]:
+    problem = state.problem()
+    found = slr.phase(problem)
+    limits = slr.thresholds(problem)
+    if found == "retrieval":
+        needed = f"once its overlap μ exceeds {limits['mu']:.3g}" if limits["mu"] > 0 else "at any overlap μ > 0"
+        yield f"In the mean-field limit attention finds the token with the signal {needed} (retrieval phase)."
+    elif isinf(limits["mu"]):
+        yield "Nothing but noise tells the tokens apart, so attention cannot find the signal."
+    else:
+        share = (
+            "many tokens share the attention" if found == "paramagnetic" else "a few wrong tokens have the attention"
+        )
+        yield f"In the mean-field limit attention does not find the signal, even with the true direction: {share} ({found} phase)."
+    exact, limit = state.runs["exact"], state.runs["mean-field"]
+    yield (
+        f"From μ = {state.mu:g}, ν = {state.nu:g}, {state.steps} steps of gradient descent take the exact risk from "
+        f"{exact.risk[0]:.3g} to {exact.risk[-1]:.3g}, and the mean-field risk from {limit.risk[0]:.3g} to {limit.risk[-1]:.3g}."
+    )
+    if _is_stuck(limit) and not _is_stuck(exact):
+        yield (
+            f"The mean field sees a plateau where there is none: at d = {state.dim} the exact risk still has a slope, "
+            f"and descent on it gets away."
+        )
+    elif _is_stuck(exact) and exact.risk[0] > 1e-3:
+        yield "Descent is stuck on a plateau. Start nearer to the signal, or raise μ or β."
+
+
+def baselines(state: Regression) -> Panel:
+    """Excess risks of other predictors with the true directions as the number of tokens grows."""
+    return _all_baselines(state, _SHOWN)
+
+
+def quick_baselines(state: Regression) -> Panel | None:
+    """Without the last, which is optimised numerically."""
+    return None if state.link != "linear" else _all_baselines(state, _SHOWN[:-1])
+
+
+def _all_baselines(state: Regression, names: Sequence[str]) -> Panel:
+    if state.link != "linear":
+        return figure("tokens L", "excess risk", notes=["Other predictors are known for the linear link."])
+    curves = []
+    for name in names:
+        risks = [
+            slr.baselines(state.problem().changed(tokens=tokens), name, progress=False)[name] for tokens in _LENGTHS
+        ]
+        curves.append(curve(_predictor(name, state), _LENGTHS, risks, role=name, mode="lines+markers"))
+    notes = ["All have the true directions. softmax at its best β is below softmax at your β, or equal to it."]
+    return figure("tokens L", "excess risk", curves, notes=notes, logarithmic="xy")
+
+
+def _predictor(name: str, state: Regression) -> str:
+    """A predictor in words."""
+    named = {"softmax": f"softmax at β = {state.beta:g}", "softmax_best": "softmax at its best β"}
+    return named.get(name, BASELINES[name])
+
+
+def phases(state: Regression) -> Panel:
+    """The oracle's exact risk over two parameters, and the phases of the mean-field limit."""
+    return _phases(state, _DIAGRAM)
+
+
+def coarse_phases(state: Regression) -> Panel:
+    """On a coarser grid."""
+    return _phases(state, _COARSE_DIAGRAM)
+
+
+def _phases(state: Regression, points: int) -> Panel:
+    x_name, y_name = _DIAGRAMS[state.diagram]
+    x, y = (np.linspace(*ends, points) for ends in _ranges(state))
+    diagram = slr.phase_diagram(state.problem(), x_name, y_name, x_values=x, y_values=y, progress=False)
+    notes = [
+        "White lines are the boundaries of the phases in the mean-field limit; colours are exact, at your dimension."
+    ]
+    return figure(
+        diagram.x_label, diagram.y_label,
+        [curve(name, *line, role="boundary") for name, line in _boundaries(diagram)],
+        [heat_map("exact risk of the oracle (ν = 1)", x, y, diagram.risk)],
+        labels=_labels(diagram), notes=notes,
+    )  # fmt: skip
+
+
+def _boundaries(diagram: PhaseDiagram) -> Iterator[tuple[str, Any]]:
+    """The lines between phases."""
+    from contourpy import contour_generator  # of matplotlib
+
+    x, y, level, critical = diagram.finer()
+    for line in _lines(contour_generator(x, y, level)):
+        yield "signal found: c μ = ψ", np.transpose(line)
+    outside = np.ma.masked_where(level > 0, critical)
+    for line in _lines(contour_generator(x, y, outside)):
+        yield "frozen above: β = √(2α)", np.transpose(line)
+
+
+def _lines(contours: Any) -> list[np.ndarray]:
+    """The pieces of the contour at 0, each `(points, 2)`."""
+    return contours.lines(0.0)
+
+
+def _labels(diagram: PhaseDiagram) -> list[dict[str, Any]]:
+    """The name of each phase, in the middle of the largest disc inside it."""
+    from scipy.ndimage import distance_transform_edt
+
+    x, y, level, critical = diagram.finer()
+    named = np.where(level > 0, "retrieval", np.where(critical > 0, "frozen", "paramagnetic"))
+    labels = []
+    for name, words in _PHASES.items():
+        inside = np.pad(named == name, 1)
+        if inside.mean() > 0.02:  # smaller ones have no room for a name
+            depth: Any = distance_transform_edt(inside)
+            row, column = np.unravel_index(depth[1:-1, 1:-1].argmax(), level.shape)
+            labels.append({"x": float(x[column]), "y": float(y[row]), "text": name, "words": words})
+    return labels
 
 
 def _ranges(state: Regression) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -236,26 +274,34 @@ def _ranges(state: Regression) -> tuple[tuple[float, float], tuple[float, float]
 
 
 def python(state: Regression) -> str:
-    """The code that makes the same numbers, and the picture of the landscapes with their descents."""
+    """The code that makes the same numbers, and a picture of the landscapes with their descents."""
     x_name, y_name = _DIAGRAMS[state.diagram]
-    x, y = (f"np.linspace({low!r}, {high!r}, {_DIAGRAM})" for low, high in _ranges(state))
-    options = f"{state.steps}, start={state.start}, every={state.every}"
+    x, y = (f"np.linspace({low:.6g}, {high:.6g}, {_DIAGRAM})" for low, high in _ranges(state))
     lines = [
-        "import matplotlib.pyplot as plt\nimport numpy as np\n\nfrom limitlaw import slr\n",
         f"problem = {call('slr.Problem', **state.settings())}",
-        f"grid = np.linspace(-1, 1, {_GRID})",
-        "exact = problem.risk(grid[None, :], grid[:, None])",
-        'mean_field = problem.risk(grid[None, :], grid[:, None], method="mean-field")',
-        f"run = slr.descent(problem, {options})",
-        f'mean_field_run = slr.descent(problem, {options}, method="mean-field")',
+        f"start = {state.start}  # mu, nu, eta, zeta, rho",
+        f"grid = np.linspace(-1, 1, {_GRID if state.link in _FAST else _SLOW_GRID})",
+        "",
         'fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")',
-        "for ax, risk, path in zip(axes, (exact, mean_field), (run, mean_field_run), strict=True):",
-        '    fig.colorbar(ax.pcolormesh(grid, grid, risk, cmap="cividis"), ax=ax, label="excess risk")',
-        '    ax.plot(path.mu, path.nu, color="red")',
-        '    ax.set(title=path.method, xlabel="μ", ylabel="ν")',
+        'for ax, method in zip(axes, ("exact", "mean-field")):',
+        "    risk = problem.risk(grid[None, :], grid[:, None], method=method)",
+        f"    run = slr.descent(problem, {state.steps}, start=start, every={state.every}, method=method)",
+        "    mesh = ax.pcolormesh(grid, grid, risk)",
+        '    fig.colorbar(mesh, ax=ax, label="excess risk")',
+        '    ax.plot(run.mu, run.nu, "r.-")',
+        '    ax.set(title=method, xlabel="μ", ylabel="ν")',
+        "    print(run)",
         'fig.savefig("regression.png")',
+        "",
+        "diagram = slr.phase_diagram(",
+        f'    problem, "{x_name}", "{y_name}",',
+        f"    x_values={x},",
+        f"    y_values={y},",
+        ")",
+        'fig, ax = plt.subplots(layout="constrained")',
+        "diagram.plot(ax)",
+        'fig.savefig("phases.png")',
     ]
     if state.link == "linear":
-        lines.append(f"baselines = {{L: slr.baselines(problem.changed(tokens=L)) for L in {_LENGTHS}}}")
-    lines.append(f"diagram = slr.phase_diagram(problem, {x_name!r}, {y_name!r}, x_values={x}, y_values={y})")
-    return "\n".join(lines) + "\n"
+        lines += ["", f"for tokens in {_LENGTHS}:", "    print(tokens, slr.baselines(problem.changed(tokens=tokens)))"]
+    return program(*lines)

@@ -1,105 +1,80 @@
 """The explorer as a web application: a page, and answers as JSON."""
 
 import asyncio
-import functools
 import hmac
 import importlib.util
+import ipaddress
 import json
-import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import FileResponse, JSONResponse
-from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .. import __version__
-from ._jobs import Cancelled, Jobs, Report
-from ._state import Control, FieldError
+from .._checks import ArgumentError
+from ._answers import answer, line, prepare_worker
+from ._state import State
 from ._views import VIEWS, View
+from ._work import Workers
 
 _STATIC = Path(__file__).parent / "static"
 _ACCESS = "access"  # the parameter, and the cookie, that hold the token
-_TAB = "x-limitlaw-tab"
-_SUPERSEDED = 409
-_POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-ancestors 'none'"
-_BEYOND = (
-    ArithmeticError,
-    AssertionError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)  # what numerics may end in
-_LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
+_REMEMBERED = 64 * 10**6  # bytes of answers: a thousand states
+_HEADERS = {
+    "content-security-policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",  # the address may hold the token
+}
 
 
-class Refusal(BaseModel):
-    """Why a state cannot be shown: one sentence, and the field that it belongs to."""
-
-    field: str
-    message: str
-
-
-def create_app(token: str | None = None, *, warm: bool = False) -> FastAPI:
+def create_app(token: str | None = None, *, warm: bool = False, load: Sequence[Path] = ()) -> ASGIApp:
     """The web application.
 
     Args:
         token: The access token that a request must bring; None if none is needed.
-        warm: Whether to prepare the first picture before it is asked for.
+        warm: Whether to compute the first picture before it is asked for.
+        load: Python files that each worker loads.
+
+    Returns:
+        The application.
 
     Example:
         >>> from limitlaw.explore._server import create_app
-        >>> "/api/layer/density" in create_app().openapi()["paths"]
+        >>> callable(create_app())
         True
     """
-    jobs = {name: Jobs() for name in VIEWS}  # what takes long in one view does not hold up another
-    answers = [_Answers(name, part) for name, view in VIEWS.items() for part in view.parts]
-    answers += [_Answers(name, part, sketch=True) for name, view in VIEWS.items() for part in view.sketched]
+    answers = _Answers()
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        if warm:
-            for each in (_Answers("layer", "density", sketch=True), _Answers("layer", "density")):
-                jobs[each.view].prepare(each.key(""), functools.partial(each.body, {}))
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        answers.workers = Workers(prepare_worker, (tuple(load),))
+        first = asyncio.create_task(answers.warm("layer")) if warm else None
         yield
-        for own in jobs.values():
-            own.close()
+        if first is not None:
+            first.cancel()
+        answers.workers.close()
 
-    app = FastAPI(title="limitlaw explore", version=__version__, lifespan=life, docs_url=None, redoc_url=None)
-    app.middleware("http")(_guard(token))
-    for failure in (Cancelled, FieldError, *_BEYOND):
-        app.add_exception_handler(failure, _explained)
-    for each in answers:
-        _add_answers(app, jobs[each.view], each)
-    for name, view in VIEWS.items():
-        _add_python(app, name, view)
-
-    @app.get("/api/views")
-    async def views() -> JSONResponse:
-        return JSONResponse({name: _described(view) for name, view in VIEWS.items()})
-
-    @app.get("/api/progress")
-    async def progress(request: Request) -> JSONResponse:
-        tab = request.headers.get(_TAB, "")
-        return JSONResponse({"done": next((d for own in jobs.values() if (d := own.progress(tab)) is not None), None)})
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(_STATIC / "index.html")
-
-    @app.get("/plotly.js", include_in_schema=False)
-    async def plotly() -> FileResponse:
-        return FileResponse(plotly_script(), media_type="text/javascript", headers={"cache-control": "max-age=86400"})
-
-    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-    return app
+    routes = [
+        Route("/", _page),
+        Route("/plotly.js", _plotly),
+        Route("/api/views", _views),
+        Route("/api/{view}", answers.stream),
+        Route("/api/{view}/python", _code),
+        Route("/api/{view}/{part}", answers.one),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+    ]
+    errors: Any = {ArgumentError: _refusal, HTTPException: _not_found}
+    return _Guard(Starlette(routes=routes, lifespan=life, exception_handlers=errors), token)
 
 
 def plotly_script() -> Path:
@@ -116,145 +91,243 @@ def plotly_script() -> Path:
     return Path(found.submodule_search_locations[0]) / "package_data" / "plotly.min.js"
 
 
-@dataclass(frozen=True)
+async def _page(request: Request) -> Response:
+    return FileResponse(_STATIC / "index.html")
+
+
+async def _plotly(request: Request) -> Response:
+    return FileResponse(plotly_script(), media_type="text/javascript", headers={"cache-control": "max-age=86400"})
+
+
+async def _views(request: Request) -> Response:
+    return JSONResponse({name: _described(view) for name, view in VIEWS.items()})
+
+
+async def _code(request: Request) -> Response:
+    view, state = await _state(request)
+    try:
+        return JSONResponse({"code": await asyncio.to_thread(view.python, state)})
+    except ArgumentError as error:
+        raise ArgumentError(state.field_of(error), str(error)) from None
+
+
+async def _state(request: Request) -> tuple[View, State]:
+    """The view and the state that a request asks for."""
+    name = request.path_params["view"]
+    if name not in VIEWS:
+        raise HTTPException(404, f"There is no view {name!r}. The views are {', '.join(VIEWS)}.")
+    return VIEWS[name], await asyncio.to_thread(VIEWS[name].state.parse, dict(request.query_params))
+
+
 class _Answers:
-    """A part of a view, or its sketch, for any state."""
+    """Answers to requests, the only place where some are remembered."""
 
-    view: str
-    part: str
-    sketch: bool = False
+    def __init__(self) -> None:
+        self.workers: Any = None
+        self._known: OrderedDict[str, bytes] = OrderedDict()
+        self._held = 0
 
-    @property
-    def path(self) -> str:
-        return f"/api/{self.view}/{self.part}" + "/sketch" * self.sketch
+    async def stream(self, request: Request) -> Response:
+        """All parts of a view as lines of JSON, each as soon as it is there."""
+        _, state = await _state(request)
+        return _Lines(self.lines(request.path_params["view"], state, list(VIEWS[request.path_params["view"]].parts)))
 
-    def key(self, query: str) -> str:
-        """Under which an answer is remembered: as it was asked, so that what is known need not be read again."""
-        return f"{self.path}?{query}"
+    async def one(self, request: Request) -> Response:
+        """One part of a view."""
+        view, state = await _state(request)
+        part = request.path_params["part"]
+        if part not in view.parts:
+            raise HTTPException(404, f"There is no part {part!r}. The parts are {', '.join(view.parts)}.")
+        return _Last(self.lines(request.path_params["view"], state, [part]))
 
-    def body(self, query: Mapping[str, str], report: Report) -> bytes:
-        """The answer as JSON."""
-        view = VIEWS[self.view]
-        state = view.state.parse(query)
-        sketch = view.sketch(self.part, state, report) if self.sketch else None
-        panel = sketch or view.answer(self.part, state, report)
-        return json.dumps({**panel, "sketch": sketch is not None}, allow_nan=False).encode()
+    async def warm(self, view: str) -> None:
+        """Compute the first picture."""
+        async for _ in self.lines(view, VIEWS[view].state.parse({}), list(VIEWS[view].parts)):
+            pass
 
+    async def lines(self, view: str, state: State, parts: list[str]) -> AsyncGenerator[bytes]:
+        """The lines of these parts: those that are known, and then the others as they are computed."""
+        keys = {part: f"{view}/{part}?{urlencode(sorted(state.query_of(part).items()))}" for part in parts}
+        missing = []
+        for part in parts:
+            if keys[part] in self._known:
+                self._known.move_to_end(keys[part])
+                yield self._known[keys[part]]
+            else:
+                missing.append(part)
+        if missing:
+            question = view, tuple(sorted(keys[part] for part in missing))
+            async with aclosing(self.workers.follow(question, answer, view, state.query(), missing)) as events:
+                async for part, text in events:
+                    if part:
+                        self._remember(keys[part], text)
+                    yield text
 
-def _add_answers(app: FastAPI, jobs: Jobs, answers: _Answers) -> None:
-    async def answer(request: Request) -> Response:
-        query = _query(request)
-        words = urlencode(sorted(query.items()))
-        body = jobs.known(replace(answers, sketch=False).key(words))  # in place of a sketch, too
-        if body is None:
-            tab, make = request.headers.get(_TAB, ""), functools.partial(answers.body, query)
-            body = await jobs.answer(tab, answers.key(words), make, request.is_disconnected)
-        return Response(body, media_type="application/json")
-
-    view = VIEWS[answers.view]
-    _route(app, answers.path, answer, view, view.parts[answers.part].title)
-
-
-def _add_python(app: FastAPI, name: str, view: View) -> None:
-    async def code(request: Request) -> Response:
-        return JSONResponse({"code": await asyncio.to_thread(_code, view, _query(request))})
-
-    _route(app, f"/api/{name}/python", code, view, "The Python code that makes the same numbers")
-
-
-def _route(app: FastAPI, path: str, endpoint: Any, view: View, summary: str) -> None:
-    parameters = [_parameter(name, control) for name, control in view.state.controls().items()]
-    app.add_api_route(
-        path,
-        endpoint,
-        summary=summary,
-        name=path,
-        responses={422: {"model": Refusal}, _SUPERSEDED: {"model": Refusal}},
-        openapi_extra={"parameters": parameters},
-    )
+    def _remember(self, key: str, text: bytes) -> None:
+        self._held += len(text) - len(self._known.pop(key, b""))
+        self._known[key] = text
+        while self._held > _REMEMBERED:
+            self._held -= len(self._known.popitem(last=False)[1])
 
 
-def _parameter(name: str, control: Control) -> dict[str, Any]:
-    """A field in the words of OpenAPI."""
-    number = {
-        "type": "integer" if control.kind == "count" else "number",
-        "minimum": control.low,
-        "maximum": control.high,
-    }
-    words = [*control.choices, *["inf"] * control.infinite]
-    schema: dict[str, Any] = {"type": "string", **({"enum": words} if words else {})}
-    if control.kind in ("count", "number"):
-        schema = {"anyOf": [number, schema]} if words else number
-    return {"name": name, "in": "query", "required": False, "description": control.label, "schema": schema}
+class _Lines(Response):
+    """Lines that are sent as they come, until the client leaves."""
+
+    media_type = "application/x-ndjson"
+
+    def __init__(self, lines: AsyncGenerator[bytes]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._lines = lines
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await _while_connected(self._send(scope, receive, send), receive)
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async with aclosing(self._lines) as lines:
+            try:
+                async for text in lines:
+                    await send({"type": "http.response.body", "body": text, "more_body": True})
+            except ArgumentError as error:
+                body = line(failed=str(error))
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
-def _query(request: Request) -> dict[str, str]:
-    return {name: text for name, text in request.query_params.items() if name != _ACCESS}
+class _Last(_Lines):
+    """The last of the lines, as an answer of its own: a panel, or why there is none."""
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        last: dict[str, Any] = {}
+        async with aclosing(self._lines) as lines:
+            try:
+                async for text in lines:
+                    last = json.loads(text)
+            except ArgumentError as error:
+                last = {"refused": str(error), "field": ""}
+        if "panel" in last:
+            response = JSONResponse(last["panel"])
+        else:
+            response = JSONResponse({"field": last["field"], "message": last["refused"]}, 422)
+        await response(scope, receive, send)
 
 
-def _code(view: View, query: Mapping[str, str]) -> str:
-    return view.python(view.state.parse(query))
+async def _while_connected(work: Awaitable[None], receive: Receive) -> None:
+    """Await something until it is done or the client leaves, which cancels it."""
+
+    async def left() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(left())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    if not tasks[0].cancelled():
+        tasks[0].result()
 
 
-async def _explained(request: Request, error: Exception) -> JSONResponse:
-    """What went wrong as a sentence, whatever it was."""
-    if isinstance(error, Cancelled):
-        return _refused(FieldError("", "a newer question took the place of this one."), _SUPERSEDED)
-    if isinstance(error, FieldError):
-        return _refused(error)
-    return _refused(FieldError("", f"these values cannot be computed ({error}); change one of them."))
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ArgumentError)
+    return JSONResponse({"field": error.argument, "message": str(error)}, 422)
 
 
-def _refused(error: FieldError, status: int = 422) -> JSONResponse:
-    return JSONResponse(Refusal(field=error.field, message=str(error)).model_dump(), status)
+async def _not_found(request: Request, error: Exception) -> Response:
+    """A page for a page, JSON for the rest."""
+    assert isinstance(error, HTTPException)
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"field": "", "message": error.detail}, error.status_code)
+    return FileResponse(_STATIC / "missing.html", error.status_code)
 
 
 def _described(view: View) -> dict[str, Any]:
-    """All that the page needs to draw a view's form and the places of its parts."""
+    """The names, fields and parts of a view, for the page."""
     usual = view.state()
     return {
         "title": view.title,
         "summary": view.summary,
-        "compiles": view.compiles,
+        "presets": view.presets,
         "controls": [
-            {
-                "name": name,
-                "label": control.label,
-                "kind": control.kind,
-                "hint": control.hint,
-                "choices": control.choices,
-                "low": control.low,
-                "high": control.high,
-                "infinite": control.infinite,
-                "logarithmic": control.logarithmic,
-                "stops": control.stops,
-                "group": control.group,
-                "only": control.only,
-                "parts": control.parts,
-                "default": control.write(getattr(usual, name)),
-            }
+            {"name": name, **vars(control), "default": control.write(getattr(usual, name))}
             for name, control in view.state.controls().items()
         ],
         "parts": [
-            {"name": name, "title": part.title, "sketched": name in view.sketched} for name, part in view.parts.items()
+            {"name": name, "title": part.title, "logarithmic": part.logarithmic, "wide": part.wide}
+            for name, part in view.parts.items()
         ],
     }
 
 
-def _guard(token: str | None) -> Callable[..., Any]:
-    """Let in who has the token; without one, only pages that were opened under a local name (no other site can point its name here)."""
+class _Guard:
+    """Lets in those who may ask, and adds headers that keep a page to itself.
 
-    async def guard(request: Request, call_next: Callable[[Request], Any]) -> Response:
-        cookie = f"{_ACCESS}-{request.url.port}"  # cookies do not tell ports apart
-        given = request.query_params.get(_ACCESS) or request.cookies.get(cookie, "")
-        if token is None and not _LOCAL.fullmatch(request.headers.get("host", "")):
-            return _refused(FieldError("", "this explorer answers under the name localhost alone; open it there."), 403)
-        if token is not None and not hmac.compare_digest(given.encode(), token.encode()):
-            return _refused(FieldError("", "the access token is missing or wrong; open the printed address."), 403)
-        response = await call_next(request)
-        response.headers["content-security-policy"] = _POLICY
-        if token is not None and _ACCESS in request.query_params:
-            response.set_cookie(cookie, token, httponly=True, samesite="strict")
-        return response
+    With a token, who has it. Without one, only requests under a name of this machine: another site can point its own
+    name here. In no case does a page of another site make the explorer compute.
+    """
 
-    return guard
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        headers = dict(_HEADERS)
+        refusal = self._refusal(connection, headers)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(name.encode(), value.encode()) for name, value in headers.items()]
+                message["headers"] = [*message.get("headers", []), *extra]
+            await send(message)
+
+        if refusal:
+            await JSONResponse({"field": "", "message": refusal}, 403)(scope, receive, guarded)
+        else:
+            await self._app(scope, receive, guarded)
+
+    def _refusal(self, connection: HTTPConnection, headers: dict[str, str]) -> str:
+        """Why a request is refused, or nothing; a token in the address is kept as a cookie."""
+        of_api = connection.url.path.startswith("/api/")
+        # Browsers send this header with every request; programs that are no browsers need not.
+        if of_api and connection.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return "Another site's page asked. Open the explorer itself."
+        if self._token is None:
+            named = is_local(connection.headers.get("host", ""))
+            return "" if named else "This explorer answers under the name localhost alone. Open it there."
+        cookie = f"{_ACCESS}-{connection.url.port}"  # cookies do not know ports
+        shown = connection.query_params.get(_ACCESS)
+        given = shown or connection.cookies.get(cookie, "")
+        if not hmac.compare_digest(given.encode(), self._token.encode()):
+            return "The access token is missing or wrong. Open the printed address."
+        if shown:
+            headers["set-cookie"] = f"{cookie}={self._token}; HttpOnly; Path=/; SameSite=Strict"
+        return ""
+
+
+def is_local(host: str) -> bool:
+    """Whether the value of a Host header names this machine by a loopback address.
+
+    Example:
+        >>> from limitlaw.explore._server import is_local
+        >>> [is_local(host) for host in ("LOCALHOST:8642", "[::1]:1", "127.0.0.1", "localhost:99999", "127.0.0.1@evil")]
+        [True, True, True, False, False]
+    """
+    try:
+        parts = urlsplit(f"//{host}")
+        name, _ = parts.hostname or "", parts.port  # a port that is no port raises
+    except ValueError:
+        return False
+    if parts.netloc != host or "@" in host:
+        return False
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,35 +1,34 @@
-"""What a view shows, as values that a URL can hold: read, checked and written field by field."""
+"""The state of a view as values that an address can hold: read, checked and written field by field."""
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from .._checks import ArgumentError, known_keys
+from .._checks import ArgumentError
 
 _LONGEST_TEXT = 2000
 
 
-class FieldError(ValueError):
-    """A value that cannot be used, and the field where it was given ("" if no single one is to blame).
-
-    Example:
-        >>> from limitlaw.explore import FieldError
-        >>> error = FieldError("width", "width=0 must be a positive integer or inf.")
-        >>> error.field, str(error)
-        ('width', 'width=0 must be a positive integer or inf.')
-    """
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-
-
 @dataclass(frozen=True)
 class Control:
-    """How a field is shown and read: a choice, a whole number (`inf` and some words may be allowed), a number, or text.
+    """How a field is shown and read.
+
+    Args:
+        label: What the page calls it.
+        kind: "choice", "count" (a whole number), "number" or "text".
+        hint: A sentence below the field.
+        choices: The words that are allowed, for any kind but text.
+        words: For each choice the words that the page shows, where they differ.
+        low: The least number.
+        high: The largest number.
+        infinite: Whether `inf` is allowed.
+        logarithmic: Whether the slider moves in factors.
+        stops: The values of the slider, if they are neither evenly spaced nor in factors.
+        group: The heading under which the field stands.
+        only: Another field and its values for which this one has a meaning.
+        parts: The parts that depend on it; None for all, and () for a field that only the page reads.
 
     Example:
         >>> from limitlaw.explore import Control
@@ -38,35 +37,47 @@ class Control:
         (64, inf)
         >>> width.read("width", "many")
         Traceback (most recent call last):
-        limitlaw.explore._state.FieldError: width='many' must be a whole number from 1 to 1000000 or inf.
+        limitlaw._checks.ArgumentError: width='many' must be a whole number from 1 to 1000000 or inf.
     """
 
     label: str
     kind: str
     hint: str = ""
     choices: tuple[str, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
     low: float = 0.0
     high: float = 1.0
     infinite: bool = False
     logarithmic: bool = False
-    stops: tuple[int, ...] = ()  # of the slider, if not evenly spaced
+    stops: tuple[int, ...] = ()
     group: str = ""
-    only: tuple[str, tuple[str, ...]] | None = None  # shown where another field has one of these values
-    parts: tuple[str, ...] = ()  # that change with it; all of them if none is named
+    only: tuple[str, tuple[str, ...]] | None = None
+    parts: tuple[str, ...] | None = None
 
     def read(self, name: str, text: str) -> Any:
-        """The value that a text means."""
+        """The value that a text means.
+
+        Args:
+            name: The name of the field.
+            text: The text.
+
+        Returns:
+            A word, a number or the text.
+
+        Raises:
+            ArgumentError: If the text is not a value of this field.
+        """
         text = text.strip()
         if self.kind == "text":
             if len(text) > _LONGEST_TEXT:
-                raise FieldError(name, f"{name} has {len(text)} characters. Write at most {_LONGEST_TEXT}.")
+                raise ArgumentError(name, f"{name} has {len(text)} characters. Write at most {_LONGEST_TEXT}.")
             return text
         if text in self.choices or (self.infinite and text == "inf"):
             return math.inf if text == "inf" else text
         value = _number(text)
         fits = self.low <= value <= self.high and (self.kind == "number" or value.is_integer())
         if self.kind == "choice" or not fits:
-            raise FieldError(name, f"{name}={text[:60]!r} must be {self._allowed()}.")
+            raise ArgumentError(name, f"{name}={text[:60]!r} must be {self._allowed()}.")
         return int(value) if self.kind == "count" else value
 
     def write(self, value: Any) -> str:
@@ -87,13 +98,13 @@ def control(default: Any, label: str, kind: str, hint: str = "", **details: Any)
 
 @dataclass(frozen=True)
 class State:
-    """Values of all fields of a view.
+    """The values of all fields of a view. A subclass keeps what several parts need in cached properties.
 
     Example:
         >>> from limitlaw.explore import VIEWS
-        >>> state = VIEWS["layer"].state.parse({"heads": "1", "width": "inf"})
+        >>> state = VIEWS["layer"].state.parse({"heads": "2", "width": "inf", "utm_source": "mail"})
         >>> state.heads, state.query()
-        (1, {'width': 'inf'})
+        (2, {'heads': '2', 'width': 'inf'})
     """
 
     @classmethod
@@ -103,55 +114,49 @@ class State:
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """From the parameters of a URL; what is not there has its default. Every field is checked, and all of them together."""
-        controls = cls.controls()
+        """Read the parameters of an address.
+
+        Args:
+            query: The parameters. A field that is missing has its default, and unknown parameters are ignored.
+
+        Returns:
+            The state, checked.
+
+        Raises:
+            ArgumentError: If a value cannot be used. Its `argument` is the field, "" if no single one is wrong.
+        """
+        state = cls(**{name: each.read(name, query[name]) for name, each in cls.controls().items() if name in query})
         try:
-            known_keys("this view", query, tuple(controls))
-        except ValueError as error:
-            raise FieldError("", str(error)) from None
-        state = cls(**{name: controls[name].read(name, text) for name, text in query.items()})
-        with blaming(state):
             state.check()
+        except ArgumentError as error:
+            raise ArgumentError(state.field_of(error), str(error)) from None
         return state
 
     def query(self) -> dict[str, str]:
-        """As parameters of a URL: what differs from the defaults."""
+        """The parameters of the address: the values that differ from the defaults."""
         return {
             each.name: each.metadata["control"].write(getattr(self, each.name))
             for each in dataclasses.fields(self)
             if getattr(self, each.name) != each.default
         }
 
+    def query_of(self, part: str) -> dict[str, str]:
+        """The parameters that a part depends on: states that agree in them have the same answer."""
+        controls = self.controls()
+        depends = {name for name, each in controls.items() if each.parts is None or part in each.parts}
+        return {name: text for name, text in self.query().items() if name in depends}
+
     def check(self) -> None:
         """Refuse values that do not go together."""
 
-    def field_of(self, argument: str) -> str:
-        """The field that an argument of the library comes from, "" if none does."""
-        return argument if argument in self.controls() else ""
+    def field_of(self, error: ArgumentError) -> str:
+        """The field that a refused argument of the library comes from, "" if none does."""
+        name = self.names_of_fields().get(error.argument, error.argument)
+        return name if name in self.controls() else ""
 
-
-@contextmanager
-def blaming(state: State) -> Iterator[None]:
-    """Turn the library's refusals into errors of the field that the refused argument comes from.
-
-    Example:
-        >>> import limitlaw as ll
-        >>> from limitlaw.explore import VIEWS
-        >>> from limitlaw.explore._state import FieldError, blaming
-        >>> try:
-        ...     with blaming(VIEWS["layer"].state()):
-        ...         ll.Attention(heads=0)
-        ... except FieldError as error:
-        ...     print(error.field)
-        heads
-    """
-    try:
-        yield
-    except FieldError:
-        raise
-    except (ValueError, TypeError) as error:
-        argument = error.argument if isinstance(error, ArgumentError) else ""
-        raise FieldError(state.field_of(argument), str(error)) from None
+    def names_of_fields(self) -> dict[str, str]:
+        """The fields of those arguments of the library that have another name."""
+        return {}
 
 
 def _number(text: str) -> float:

@@ -1,21 +1,46 @@
-// The page: its state is the URL; parts of a view are asked for one after the other, and a newer state takes the place of an older one.
+// The page. Its state is the address; a request computes all parts of a state, and a newer one takes its place.
 
 import { Form, make } from "./form.js";
 import { Panel } from "./panels.js";
 
 const PAUSE = 120; // ms without a change before a state is asked for
 const PATIENCE = 600; // ms before progress is shown
-const LONG = 3; // seconds from which it is said why
-const tab = crypto.getRandomValues(new Uint32Array(2)).join("-");
+const LONG = 3000; // ms from which it is said why
 const $ = (id) => document.getElementById(id);
 
-const page = { views: {}, name: "", form: null, panels: new Map(), logarithmic: new Set(), asking: null, timer: 0, left: new Map() }; // left: the states of the other views
+const page = { views: {}, name: "", form: null, panels: new Map(), asking: null, timer: 0, left: new Map() }; // left: the addresses of other views
+
+class Refusal extends Error {
+  constructor(message, field = "") {
+    super(message);
+    this.field = field;
+  }
+}
 
 async function ask(path, signal) {
-  const response = await fetch(path, { signal, headers: { "x-limitlaw-tab": tab } });
-  const body = await response.json().catch(() => ({ message: `the server failed (${response.status})`, field: "" }));
-  if (!response.ok) throw Object.assign(new Error(body.message), { field: body.field, status: response.status });
-  return body;
+  let response;
+  try {
+    response = await fetch(path, { signal });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Refusal("The server does not answer. Start limitlaw explore again and reload.");
+  }
+  if (response.ok) return response;
+  const body = await response.json().catch(() => ({ message: `The server failed (${response.status}).` }));
+  throw new Refusal(body.message, body.field);
+}
+
+// the lines of an answer as they come
+async function* linesOf(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    yield* lines;
+  }
 }
 
 function query(values = page.form.values) {
@@ -23,19 +48,24 @@ function query(values = page.form.values) {
 }
 
 function address() {
-  const log = [...page.logarithmic].join(",");
-  const all = { view: page.name, ...page.form.values, ...(log ? { log } : {}), ...(page.access ? { access: page.access } : {}) };
+  const panels = [...page.panels.values()];
+  const usual = panels.every((panel) => panel.logarithmic === panel.part.logarithmic);
+  const log = panels.filter((panel) => panel.logarithmic).map((panel) => panel.part.name).join(",") || "none";
+  const all = { view: page.name, ...page.form.values, ...(usual ? {} : { log }), ...(page.access ? { access: page.access } : {}) };
   return `/?${new URLSearchParams(all)}`;
 }
 
 function read() {
   const { view, log, access, ...values } = Object.fromEntries(new URLSearchParams(location.search));
   page.access = access ?? page.access; // who is given a link needs it
-  page.logarithmic = new Set((log ?? "").split(",").filter(Boolean));
-  open(Object.hasOwn(page.views, view ?? "") ? view : Object.keys(page.views)[0], values);
+  const known = Object.hasOwn(page.views, view ?? "");
+  const name = known ? view : Object.keys(page.views)[0];
+  $("notice").hidden = known || view === undefined;
+  $("notice").textContent = known ? "" : `There is no view “${view}”. This is “${page.views[name].title}”.`;
+  open(name, values, log?.split(","));
 }
 
-function open(name, values) {
+function open(name, values, log) {
   const view = page.views[name];
   page.name = name;
   document.title = `${view.title} · limitlaw explore`;
@@ -44,22 +74,42 @@ function open(name, values) {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  $("presets").replaceChildren("Try:", ...Object.entries(view.presets).map(([text, preset]) => presetButton(text, preset)));
+  $("about").replaceChildren($(`about-${name}`).content.cloneNode(true));
   page.form = new Form($("form"), view.controls, later);
   page.form.values = values;
-  page.panels = new Map(view.parts.map((part) => [part.name, new Panel(part, { logarithmic: page.logarithmic.has(part.name), toggled, chosen, valueOf: (field) => page.form.valueOf(field) })]));
+  page.panels = new Map(view.parts.map((part) => [part.name, newPanel(part, log)]));
+  $("panels").dataset.view = name;
   $("panels").replaceChildren(...[...page.panels.values()].map((panel) => panel.element));
-  refresh(unknown(view, values));
+  refresh();
 }
 
-// names in the URL that no field has: the server refuses them in its own words
-function unknown(view, values) {
-  const known = new Set(view.controls.map((control) => control.name));
-  return Object.fromEntries(Object.entries(values).filter(([name]) => !known.has(name)));
+function newPanel(part, log) {
+  const logarithmic = log ? log.includes(part.name) : part.logarithmic;
+  return new Panel(part, { logarithmic, toggled: remember, chosen, hovered, valueOf: (field) => page.form.valueOf(field) });
 }
 
-function toggled(name, logarithmic) {
-  if (logarithmic) page.logarithmic.add(name);
-  else page.logarithmic.delete(name);
+function presetButton(text, preset) {
+  const button = make("button", { type: "button", textContent: text });
+  button.addEventListener("click", () => {
+    history.pushState(null, "", location.href);
+    page.form.values = preset;
+    later();
+  });
+  button.dataset.query = query(preset);
+  return button;
+}
+
+// the parts of the page that say what the state is
+function describe() {
+  for (const place of $("about").querySelectorAll("[data-field]")) {
+    const value = page.form.valueOf(place.dataset.field);
+    place.textContent = value === "inf" ? "∞" : value;
+  }
+  for (const button of $("presets").querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.query === query()));
+}
+
+function remember() {
   history.replaceState(null, "", address());
 }
 
@@ -69,142 +119,144 @@ function chosen(values) {
   later();
 }
 
+// a place that is pointed at in one figure is shown in those beside it that have the same axis
+function hovered(from, at) {
+  for (const panel of page.panels.values()) if (panel !== from) panel.point(at);
+}
+
 function later() {
   clearTimeout(page.timer);
-  page.panels.forEach((panel) => panel.placeMarker());
+  page.panels.forEach((panel) => panel.follow());
+  describe();
   page.timer = setTimeout(() => {
-    history.replaceState(null, "", address());
-    refresh({});
+    remember();
+    refresh();
   }, PAUSE);
 }
 
-async function refresh(strange) {
+async function refresh() {
   page.asking?.abort();
   const asking = (page.asking = new AbortController());
-  const state = (panel) => query({ ...page.form.valuesFor(panel.part.name), ...strange });
-  const panels = [...page.panels.values()].filter((panel) => !panel.shows(state(panel)));
-  panels.forEach((panel) => panel.wait());
-  const waiting = new Waiting(asking);
+  describe();
   page.form.blame("", "");
+  const key = (panel) => query(page.form.valuesFor(panel.part.name));
+  const waiting = [...page.panels.values()].filter((panel) => !panel.shows(key(panel)));
+  if (!waiting.length) return say("Up to date");
+  waiting.forEach((panel) => panel.wait());
+  const keys = new Map(waiting.map((panel) => [panel.part.name, key(panel)]));
+  const progress = new Progress(asking);
   try {
-    for (const [ask, wanted] of [[sketch, panels.filter((panel) => panel.part.sketched)], [answer, panels]]) {
-      for (const panel of wanted) {
-        waiting.now(panel.part.title);
-        await ask(panel, state(panel), asking);
-      }
-    }
-    await Promise.all(panels.map((panel) => panel.drawn));
-    waiting.end(panels.some((panel) => panel.refused) ? "Some parts cannot be shown: see there" : "Up to date");
+    const response = await ask(`/api/${page.name}?${query()}`, asking.signal);
+    for await (const line of linesOf(response)) receive(JSON.parse(line), line, keys, progress);
+    await Promise.all([...page.panels.values()].map((panel) => panel.drawn));
+    if (asking === page.asking) progress.end(waiting.some((panel) => panel.refused) ? "Some parts cannot be shown" : "Up to date");
   } catch (error) {
-    if (asking === page.asking) waiting.end(asking.signal.aborted ? "Cancelled; change a value to go on" : error.message);
-    else waiting.stop();
+    if (asking !== page.asking) return progress.stop();
+    waiting.forEach((panel) => panel.state === null && !asking.signal.aborted && panel.refuse(error.message));
+    if (error.field) page.form.blame(error.field, error.message);
+    progress.end(asking.signal.aborted ? "Cancelled. Change a value to go on" : error.field ? "A value cannot be used: see the field marked in red" : error.message);
   }
 }
 
-// what a part shows until its answer is there, or the answer itself where that comes as soon
-function sketch(panel, state, asking) {
-  return shown(panel, asking, async () => {
-    const first = await ask(`/api/${page.name}/${panel.part.name}/sketch?${state}`, asking.signal);
-    panel.sketch(first.sketch ? first : null);
-    if (!first.sketch) panel.show(first, state);
-  });
-}
-
-function answer(panel, state, asking) {
-  if (panel.shows(state)) return null;
-  return shown(panel, asking, async () => panel.show(await ask(`/api/${page.name}/${panel.part.name}?${state}`, asking.signal), state));
-}
-
-// a refusal that names a field is that of the whole state, unless it is a field of some parts; any other is that of the part
-async function shown(panel, asking, show) {
-  try {
-    await show();
-  } catch (error) {
-    if (asking.signal.aborted) throw error;
-    panel.refuse(error.message);
-    if (error.field === undefined) throw new Error("The server does not answer; start limitlaw explore again and reload");
-    if (!error.field) return;
-    page.form.blame(error.field, error.message);
-    if (page.form.concernsAPart(error.field)) return;
-    throw new Error("A value cannot be used: see the field marked in red");
+function receive(event, line, keys, progress) {
+  if (event.failed) throw new Refusal(event.failed);
+  if (event.progress !== undefined) return progress.show(event.progress, event.part);
+  const panel = page.panels.get(event.part);
+  const state = keys.get(event.part);
+  if (state === undefined) return; // shown already
+  if (event.refused) {
+    panel.refuse(event.refused);
+    if (event.field && page.form.concernsAPart(event.field)) page.form.blame(event.field, event.refused);
+    return;
   }
+  panel.show(event.panel, event.first ? null : state, line);
+  const { elsewhere } = event.panel;
+  if (elsewhere) page.panels.get(elsewhere.part).add(elsewhere);
 }
 
-// what is being computed, shown when it takes longer than a moment
-class Waiting {
+function say(text) {
+  $("status-text").textContent = text;
+}
+
+// how far a computation is, shown when it takes longer than a moment
+class Progress {
   constructor(asking) {
-    this.asking = asking;
-    this.title = "";
     this.start = performance.now();
-    this.shown = setTimeout(() => this.show(), PATIENCE);
-    $("status-text").textContent = "Computing";
+    this.part = "";
+    say("Computing");
     $("status-time").textContent = "";
+    $("cancel").onclick = () => asking.abort();
+    this.timer = setTimeout(() => {
+      $("progress").removeAttribute("value");
+      $("progress").hidden = $("cancel").hidden = false;
+      this.timer = setInterval(() => this.tick(), 500);
+    }, PATIENCE);
   }
 
-  now(title) {
-    this.title = title;
+  show(done, part) {
+    this.part = part;
+    if (!$("progress").hidden) $("progress").value = done;
   }
 
-  show() {
-    $("progress").removeAttribute("value");
-    $("progress").hidden = $("cancel").hidden = false;
-    $("cancel").onclick = () => this.asking.abort();
-    this.poll = setInterval(() => this.look(), 400);
-  }
-
-  async look() {
-    const seconds = Math.round((performance.now() - this.start) / 1000);
-    const why = seconds < LONG || !page.views[page.name].compiles ? "" : "; a new kind of network is compiled first, once";
-    const text = `Computing: ${this.title}${why}`;
-    if ($("status-text").textContent !== text) $("status-text").textContent = text; // is read aloud; the time is not
-    $("status-time").textContent = `${seconds} s`;
-    try {
-      const { done } = await ask("/api/progress", this.asking.signal);
-      if (done) $("progress").value = done;
-      else $("progress").removeAttribute("value");
-    } catch {
-      clearInterval(this.poll);
-    }
+  tick() {
+    const passed = performance.now() - this.start;
+    const why = passed < LONG ? "" : ". A new kind of network is compiled first, once";
+    const text = `Computing: ${this.part}${why}`;
+    if ($("status-text").textContent !== text) say(text); // is read aloud; the time is not
+    $("status-time").textContent = `${Math.round(passed / 1000)} s`;
   }
 
   stop() {
-    clearTimeout(this.shown);
-    clearInterval(this.poll);
+    clearTimeout(this.timer);
+    clearInterval(this.timer);
   }
 
   end(text) {
     this.stop();
     $("progress").hidden = $("cancel").hidden = true;
     $("status-time").textContent = "";
-    $("status-text").textContent = text;
+    say(text);
   }
 }
 
-async function copyPython() {
+async function showPython() {
   try {
-    const { code } = await ask(`/api/${page.name}/python?${query()}`);
-    $("code-text").textContent = code;
+    const { code } = await (await ask(`/api/${page.name}/python?${query()}`)).json();
+    $("code-text").innerHTML = highlighted(code);
+    $("code-copy").onclick = () => copy(code, "Code", $("code-status"));
+    $("code-status").textContent = "";
     $("code").showModal();
-    await copy(code, "Python code");
+    await copy(code, "Code", $("code-status"));
   } catch (error) {
-    $("status-text").textContent = error.message;
+    say(error.message);
   }
+}
+
+// Python, with words of the language, strings, numbers and comments marked
+function highlighted(code) {
+  const text = code.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const tokens = /(?<comment>#.*)|(?<string>"[^"\n]*"|'[^'\n]*')|\b(?<keyword>from|import|as|for|in|if|else|with)\b|\b(?<number>\d[\d._]*(?:e-?\d+)?|inf)\b/g;
+  return text.replace(tokens, (match, ...rest) => {
+    const [kind] = Object.entries(rest.at(-1)).find(([, found]) => found !== undefined);
+    return `<span class="${kind}">${match}</span>`;
+  });
 }
 
 // browsers copy only where they trust the page; the dialog and the address bar show the text in any case
-async function copy(text, what) {
+async function copy(text, what, place) {
   try {
     await navigator.clipboard.writeText(text);
-    $("status-text").textContent = `${what} copied`;
+    place.textContent = `${what} copied`;
   } catch {
-    $("status-text").textContent = `${what} is shown, but the browser does not let it be copied`;
+    place.textContent = `The browser does not allow copying. Select the text by hand`;
   }
 }
 
-function addView([name, view]) {
+function viewLink([name, view]) {
   const link = make("a", { href: `/?view=${name}`, textContent: view.title });
   link.dataset.view = name;
   link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     page.left.set(page.name, location.search);
     history.pushState(null, "", page.left.get(name) ?? link.href);
@@ -214,15 +266,19 @@ function addView([name, view]) {
 }
 
 async function start() {
+  const narrow = matchMedia("(max-width: 800px)");
+  const fold = () => ($("settings").open = !narrow.matches);
+  narrow.addEventListener("change", fold);
+  fold();
   try {
-    page.views = await ask("/api/views");
+    page.views = await (await ask("/api/views")).json();
   } catch (error) {
-    $("status-text").textContent = error.message;
+    say(error.message);
     return;
   }
-  $("views").replaceChildren(...Object.entries(page.views).map(addView));
-  $("copy-python").addEventListener("click", copyPython);
-  $("copy-link").addEventListener("click", () => copy(location.href, "Link"));
+  $("views").replaceChildren(...Object.entries(page.views).map(viewLink));
+  $("copy-python").addEventListener("click", showPython);
+  $("copy-link").addEventListener("click", () => copy(location.href, "Link", $("status-text")));
   $("reset").addEventListener("click", () => {
     history.pushState(null, "", `/?view=${page.name}`);
     read();

@@ -55,20 +55,20 @@ export class Form {
     for (const set of this.element.children) set.hidden = !set.querySelector(".field:not([hidden])");
   }
 
-  // what differs from the defaults, of the fields that are shown
+  // the values that differ from the defaults, of the fields that are shown
   get values() {
     const all = [...this.fields.values()].filter(({ whole }) => !whole.hidden).map(({ control, main }) => [control, main.value.trim()]);
     return Object.fromEntries(all.filter(([c, v]) => v !== c.default).map(([c, v]) => [c.name, v]));
   }
 
-  // of these, what a part changes with
+  // of these, the ones that a part depends on; a field without parts is read by the page alone
   valuesFor(part) {
-    const concerns = ({ parts }) => !parts.length || parts.includes(part);
+    const concerns = ({ parts }) => !parts || parts.includes(part);
     return Object.fromEntries(Object.entries(this.values).filter(([name]) => concerns(this.fields.get(name).control)));
   }
 
   concernsAPart(name) {
-    return Boolean(this.fields.get(name)?.control.parts.length);
+    return Boolean(this.fields.get(name)?.control.parts?.length);
   }
 
   valueOf(name) {
@@ -113,7 +113,7 @@ function groups(controls) {
 }
 
 function choice(control) {
-  return make("select", {}, ...control.choices.map((word) => new Option(word, word)));
+  return make("select", {}, ...control.choices.map((word) => new Option(control.words[word] ?? word, word)));
 }
 
 function text(control) {
