@@ -106,11 +106,14 @@ class Column:
         name: Its header.
         digits: Significant digits of numbers without an error.
         one_quantity: Whether all rows hold the same quantity. If one number then needs an exponent, all have one.
+        decimals: Digits after the point of numbers without an error, in place of significant digits: for shares,
+            cosines and other numbers of which only the absolute size matters.
     """
 
     name: str
     digits: int = 6
     one_quantity: bool = True
+    decimals: int | None = None
 
 
 class Table:
@@ -235,10 +238,10 @@ def _column_texts(column: Column, values: Sequence[Cell]) -> list[str]:
     ]
     extreme = any(_is_extreme(size) for size in sizes if size and math.isfinite(size))
     scientific = extreme if column.one_quantity else None
-    return [_cell_text(value, column.digits, scientific) for value in values]
+    return [_cell_text(value, column, scientific) for value in values]
 
 
-def _cell_text(cell: Cell, digits: int, scientific: bool | None) -> str:
+def _cell_text(cell: Cell, column: Column, scientific: bool | None) -> str:
     if cell is None or isinstance(cell, str):
         return cell or ""
     if _is_whole(cell):
@@ -246,7 +249,9 @@ def _cell_text(cell: Cell, digits: int, scientific: bool | None) -> str:
     stderr = getattr(cell, "stderr", 0.0)
     if stderr:
         return "" if math.isnan(float(cell)) else number_with_error(float(cell), stderr, scientific=scientific)
-    return number(float(cell), digits, scientific=scientific)
+    if column.decimals is not None and math.isfinite(float(cell)):
+        return f"{float(cell):z.{column.decimals}f}"
+    return number(float(cell), column.digits, scientific=scientific)
 
 
 def _csv_fields(cell: Cell) -> tuple[str, str]:
