@@ -173,7 +173,7 @@ class TestMeasured:
         assert found["cosine"][0] == pytest.approx(pairs.mean(axis=1))
 
     def test_short_numbers(self):
-        assert value_and_error(0.0009, 2e-4) == ("0.0009", "2e-4")
+        assert value_and_error(0.0009, 2e-4) == ("9e-4", "2e-4")
         assert value_and_error(7.99e-4, 2.2e-6) == ("7.99e-4", "2e-6")
         assert value_and_error(1234567.0, 1e4) == ("1.23e6", "1e4")
         assert value_and_error(3.14159, 0.0096) == ("3.14", "0.01")
