@@ -76,7 +76,8 @@ def test_a_person_sees_a_table_words_and_a_picture(file, tmp_path, columns, entr
     picture = tmp_path / "model.png"
     result = invoke(file.name, *SHAPE, "--tokens", 4, "--plot", picture.name, columns=columns)
     assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
+    assert result.stderr == f"Wrote {picture.name}.\n"
+    lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= columns
     assert lines[0] == "config.json (gpt2) at initialisation: 2 blocks, width 24, 2 heads"
     assert lines[1] == "4 tokens (ids 1 2 1 4)"
