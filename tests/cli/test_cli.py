@@ -117,7 +117,7 @@ def test_a_person_sees_a_table_and_gets_a_picture(tmp_path):
         (["--load", "nowhere.py"], "load='nowhere.py' is not a file"),
         (["--width", "3.5"], "width=3.5"),
         (["--activation", "tnah"], "activation='tnah'"),
-        (["--gram", "1 a"], "--gram '1 a' must be rows of numbers"),
+        (["--gram", "1 a"], "gram='1 a' must be rows of numbers"),
         (["--gram", "1", "--tokens", "3"], "--tokens cannot be combined with --gram"),
         (["--plot", "law.xyz"], "must end in .pdf"),
         (["--plot", "/nowhere/law.pdf"], "is in a folder that does not exist"),

@@ -453,7 +453,7 @@ def with_rope(**parameters):
         (LLAMA | {"quantization_config": {"bits": 4}}, IDS, r"quantization_config="),
         (LLAMA | {"partial_rotary_factor": 0.5}, IDS, r"partial_rotary_factor=0.5 is not supported"),
         # values
-        (GPT2 | {"n_embd": 0}, IDS, r"n_embd=0: must be a positive integer"),
+        (GPT2 | {"n_embd": 0}, IDS, r"n_embd=0 must be a positive integer"),
         (GPT2 | {"n_layer": 2.5}, IDS, r"n_layer=2.5"),
         (GPT2 | {"n_head": 3}, IDS, r"n_embd=100 is not divisible by n_head=3\. Use a multiple of 3"),
         (GPT2 | {"n_inner": "wide"}, IDS, r"n_inner='wide'"),
@@ -463,7 +463,7 @@ def with_rope(**parameters):
         (GPT2 | {"scale_attn_weights": "yes"}, IDS, r"scale_attn_weights='yes' must be True or False"),
         (GPT2 | {"activation_function": "mish"}, IDS, r"activation_function='mish'.*'gelu'.*'quick_gelu'"),
         (BERT | {"num_attention_heads": 7}, IDS, r"hidden_size=100 is not divisible by num_attention_heads=7"),
-        (BERT | {"pad_token_id": 40_000}, IDS, r"pad_token_id=40000: there are 30522 tokens"),
+        (BERT | {"pad_token_id": 40_000}, IDS, r"pad_token_id=40000 is out of range. With 30522 tokens"),
         (
             LLAMA | {"num_key_value_heads": 3},
             IDS,
@@ -473,7 +473,7 @@ def with_rope(**parameters):
         (LLAMA | {"num_attention_heads": 3}, IDS, r"hidden_size=100 is not divisible by num_attention_heads=3"),
         (LLAMA | {"attention_bias": "false"}, IDS, r"attention_bias='false' must be True or False"),
         (LLAMA | {"tie_word_embeddings": 1}, IDS, r"tie_word_embeddings=1 must be True or False"),
-        (BERT | {"type_vocab_size": []}, IDS, r"type_vocab_size=\[\]: must be an integer"),
+        (BERT | {"type_vocab_size": []}, IDS, r"type_vocab_size=\[\] must be an integer"),
         (BERT | {"hidden_dropout_prob": "no"}, IDS, r"hidden_dropout_prob='no'"),
         (GPT2 | {"eos_token_id": "end"}, IDS, r"eos_token_id='end' must be a token id"),
         (GPT2 | {"bos_token_id": True}, IDS, r"bos_token_id=True must be a token id"),
@@ -506,7 +506,7 @@ def with_rope(**parameters):
             None,
             r"tokens is missing\. Give a list of token ids, .* or a number of distinct tokens, such as tokens=8",
         ),
-        (GPT2, 0, r"tokens=0: must be a positive integer"),
+        (GPT2, 0, r"tokens=0 must be a positive integer"),
         (GPT2, 1025, r"tokens=1025 is more than n_positions=1024 allows"),
         (GPT2 | {"vocab_size": 5}, 6, r"tokens=6 exceeds the 5 distinct ids that vocab_size=5 allows"),
         (BERT | {"vocab_size": 5}, 5, r"tokens=5 exceeds the 4 distinct ids"),  # one of them is padding
@@ -547,7 +547,7 @@ def test_refusals(config, tokens, match):
             {"width": 102},
             r"width=102 cannot keep the ratio of intermediate_size=225 to hidden_size=100\. Use a multiple of 4",
         ),
-        ({"width": 4 * 101, "depth": 0}, r"depth=0: must be a positive integer"),
+        ({"width": 4 * 101, "depth": 0}, r"depth=0 must be a positive integer"),
         ({"depth": inf}, r"depth=inf"),
     ],
 )

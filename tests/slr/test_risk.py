@@ -264,7 +264,7 @@ def test_closed_mean_field_risks():
     [
         ({"gamma": 0.0}, r"gamma=0.0 must lie in \(0, 1\]"),
         ({"gamma": 1.2}, "gamma=1.2"),
-        ({"tokens": 0}, "tokens=0: must be a positive integer"),
+        ({"tokens": 0}, "tokens=0 must be a positive integer"),
         ({"tokens": None}, "Give exactly one"),
         ({"log_tokens": 3.0}, "Give exactly one"),
         ({"tokens": None, "log_tokens": 700.0}, "log_tokens=700.0 exceeds 600"),
