@@ -124,8 +124,8 @@ def inspect(
     Example:
         >>> from limitlaw.models import inspect
         >>> found = inspect("gpt2", 4, width=96, depth=2, samples=200)
-        >>> print(found.observations[0][:22], found.trajectory.blocks)
-        Tokens draw together:  2
+        >>> print(found.observations[0][:26], found.trajectory.blocks)
+        Tokens become more similar 2
     """
     start = time.perf_counter()
     _checks.seed(seed)
