@@ -127,9 +127,7 @@ def natural(name: str, value: Any) -> int:
 def countable(name: str, value: int | float) -> None:
     """Refuse a finite number of things that are too many to be drawn one by one."""
     if _MOST_COUNTED <= value < inf:
-        raise ArgumentError(
-            name, f"{name}={value:,} is too large to draw them one by one. Use fewer than 2^31, or inf."
-        )
+        raise ArgumentError(name, f"{name}={value:,} is too large to be drawn one by one. Use fewer than 2^31, or inf.")
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:

@@ -22,6 +22,14 @@ class Check:
         models: Their number.
         agreement: The comparison.
         seconds: How long the models took.
+
+    Example:
+        >>> import limitlaw as ll
+        >>> from limitlaw.models import Check, compare_trajectories
+        >>> t = ll.Network(ll.GaussianInputs([[1.0]]), ll.Attention()).trajectory(50, width=32)
+        >>> check = Check(models=50, agreement=compare_trajectories(t, t), seconds=1.0)
+        >>> print(str(check.agreement).split(" (")[0])
+        The largest of 2 |z| is 0.0
     """
 
     models: int
@@ -63,6 +71,12 @@ class Inspection:
         seed: The seed of the draws.
         seconds: How long they took, compilation included.
         check: The comparison with genuine models, if one was made.
+
+    Example:
+        >>> from limitlaw.models import inspect
+        >>> plain = inspect("gpt2", 4, width=96, depth=2, samples=200).as_plain()
+        >>> plain["model"], plain["blocks"], plain["ids"], [row["block"] for row in plain["table"]]
+        ('GPT-2 small', 2, [1, 2, 1, 4], [0, 1, 2])
     """
 
     subject: Subject

@@ -49,6 +49,14 @@ def needs_exponent(value: float, error: float) -> bool:
     Args:
         value: The value.
         error: Its standard error.
+
+    Returns:
+        Whether they do.
+
+    Example:
+        >>> from limitlaw.models import needs_exponent
+        >>> needs_exponent(0.0124, 3e-5), needs_exponent(0.00124, 3e-6)
+        (False, True)
     """
     if np.isnan(value) or abs(value) < ROUNDING**2:
         return False

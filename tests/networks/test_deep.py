@@ -693,7 +693,7 @@ def test_networks_have_a_width_of_their_own():
         (
             lambda: ll.Network(ll.GramInputs(np.eye(2)), ll.MLP(width=2**40)).sample(2, width=4),
             "width",
-            "use fewer than 2.31",
+            "Use fewer than 2.31",
         ),
         (
             lambda: ll.Network(ll.GramInputs(np.eye(2)), ll.MLP(jnp.sign, width=inf)).sample(2),
