@@ -26,25 +26,43 @@ def law(
         typer.Argument(help=r"A network as TOML: \[inputs], \[\[layers]], and width, token, ...", show_default=False),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(help="Number of tokens φ(W_i h) (default: 4).", show_default=False)
+        int | None, typer.Option(help="Number of tokens, φ(W_i h) each (default: 4).", show_default=False)
     ] = None,
     activation: Annotated[
         str | None,
-        typer.Option(help="φ: identity, relu, gelu, tanh, 'clip(100)', ... (default: identity).", show_default=False),
+        typer.Option(
+            help="Activation φ: identity, relu, gelu, tanh, 'clip(100)', ... (default: identity).", show_default=False
+        ),
     ] = None,
     gram: Annotated[
         str | None,
-        typer.Option(help="Gram matrix of fixed tokens, such as '1 0.5; 0.5 1', instead.", show_default=False),
+        typer.Option(
+            help="Gram matrix of fixed tokens, such as '1 0.5; 0.5 1', in place of --tokens.", show_default=False
+        ),
     ] = None,
-    heads: Annotated[str | None, typer.Option(help="Number of heads, or inf (default: 1).", show_default=False)] = None,
+    heads: Annotated[
+        str | None, typer.Option(metavar="N|inf", help="Number of heads (default: 1).", show_default=False)
+    ] = None,
     head_dim: Annotated[
         str | None,
-        typer.Option(help="Head dimension d: a number, inf, or split (default: the width).", show_default=False),
+        typer.Option(
+            metavar="N|inf|split",
+            help="Dimension d of each head; split is width / heads (default: the width).",
+            show_default=False,
+        ),
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="Divide scores by √d (sqrt, the default) or d (linear).", show_default=False)
+        str | None,
+        typer.Option(metavar="sqrt|linear", help="Divide scores by √d or by d (default: sqrt).", show_default=False),
     ] = None,
-    mask: Annotated[str | None, typer.Option(help="Mask: causal, or none (default: none).", show_default=False)] = None,
+    mask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="causal|none",
+            help="Keys that a query sees: causal hides later ones (default: none).",
+            show_default=False,
+        ),
+    ] = None,
     tie_qk: Annotated[bool, typer.Option("--tie-qk", help="Use one matrix for queries and keys.")] = False,
     query_std: Annotated[
         float | None,
@@ -60,7 +78,12 @@ def law(
         float | None, typer.Option(help="The same for the output weights (default: 1).", show_default=False)
     ] = None,
     width: Annotated[
-        str | None, typer.Option(help="Width n (default: infinite, and compared with a Gaussian).", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="N|inf",
+            help="Width n (default: inf, where the limit is compared with a Gaussian).",
+            show_default=False,
+        ),
     ] = None,
     token: Annotated[
         int | None, typer.Option(help="Index of the token, from 0 (default: 0).", show_default=False)

@@ -123,7 +123,7 @@ def require_genuine(config: Mapping[str, Any], width: int | None = None, depth: 
     if size > _MOST_BYTES:
         raise ArgumentError(
             "check",
-            f"check: the weights of one genuine model take {format_bytes(size)}, more than the "
+            f"check needs genuine models, and the weights of one take {format_bytes(size)}, more than the "
             f"{format_bytes(_MOST_BYTES)} allowed. Compare a smaller model, with width and depth.",
         )
 

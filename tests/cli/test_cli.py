@@ -222,7 +222,7 @@ def test_regression_phase_and_baselines(tmp_path):
     ("arguments", "words"),
     [
         (["risk", "--gamma", "2"], "gamma=2.0 must lie in (0, 1]"),
-        (["risk", "--mu", "0.9", "--eta", "0.9"], "no four unit vectors"),
+        (["risk", "--mu", "0.9", "--eta", "0.9"], "not those of any four unit vectors"),
         (["descent", "--steps", "0"], "--steps=0"),
         (["descent", "--samples", "0", "--steps", "1000000"], "--samples=0"),
         (["descent", "--start", "foo"], "--start='foo'"),

@@ -124,7 +124,7 @@ def test_a_vit_sees_patches_of_an_image(tmp_path):
         (["."], "config='config.json' cannot be read: No such file"),
         (["bad.json"], "config='bad.json' is not valid JSON"),
         (["other.json"], "model_type='mistral' is not supported"),
-        (["gpt2", "--tokens", "3 99999"], "99999 is out of range"),
+        (["gpt2", "--tokens", "3 99999"], "tokens has the id 99999, which is out of range"),
         (["gpt2", "--tokens", "x"], "tokens='x' must be a number of tokens"),
         (["gpt2", "--tokens", "0"], "tokens='0' must be"),
         (["gpt2", "--tokens", "2000"], "n_positions=1024"),

@@ -480,13 +480,21 @@ def with_rope(**parameters):
         (GPT2 | {"is_encoder_decoder": 0}, IDS, r"is_encoder_decoder=0 is not supported"),
         (LLAMA | {"rope_scaling": []}, IDS, r"rope_scaling=\[\] must be a dict"),
         # rotations
-        (with_rope(rope_type="longrope"), IDS, r"rope_scaling: rope_type='longrope' is not supported.*'yarn'"),
-        (with_rope(type="linear"), IDS, r"rope_scaling: factor is missing\. rope_type='linear' needs it"),
+        (with_rope(rope_type="longrope"), IDS, r"rope_type='longrope' of rope_scaling is not supported.*'yarn'"),
+        (with_rope(type="linear"), IDS, r"rope_scaling has no 'factor', which rope_type='linear' needs\. Add it"),
         (with_rope(type="linear", factor=-2.0), IDS, r"factor=-2.0"),
         (with_rope(type="linear", factor=0), IDS, r"factor=0 must be positive"),
-        (with_rope(type="linear", factors=2), IDS, r"factor is missing"),
-        (with_rope(type="linear", factor=2, beta=2), IDS, r"beta=2 is not a key of rope_type='linear'"),
-        (with_rope(rope_type="default", partial_rotary_factor=0.5), IDS, r"partial_rotary_factor=0.5 is not supported"),
+        (with_rope(type="linear", factors=2), IDS, r"rope_scaling has no 'factor'"),
+        (
+            with_rope(type="linear", factor=2, beta=2),
+            IDS,
+            r"beta=2 of rope_scaling does not belong to rope_type='linear'",
+        ),
+        (
+            with_rope(rope_type="default", partial_rotary_factor=0.5),
+            IDS,
+            r"factor=0.5 of rope_scaling is not supported",
+        ),
         (with_rope(full_attention={"rope_type": "default"}), IDS, r"rope_scaling=.*one for all layers"),
         (
             with_rope(rope_type="llama3", factor=8, low_freq_factor=4, high_freq_factor=1),
@@ -495,10 +503,14 @@ def with_rope(**parameters):
         ),
         (LLAMA | {"rope_theta": 0.5}, IDS, r"rope_theta=0.5.*above 1"),
         # tokens
-        (GPT2, [3, 50257], r"tokens: 50257 is out of range\. With vocab_size=50257, ids lie in \[0, 50256\]"),
-        (GPT2, [-1], r"tokens: -1 is out of range"),
-        (GPT2, [0] * 1025, r"tokens: a sequence has 1025 tokens, more than n_positions=1024 allows\. Shorten it"),
-        (LLAMA, [[0], [0] * 2049], r"tokens: a sequence has 2049 tokens, more than max_position_embeddings=2048"),
+        (
+            GPT2,
+            [3, 50257],
+            r"tokens has the id 50257, which is out of range\. With vocab_size=50257 ids lie in \[0, 50256\]",
+        ),
+        (GPT2, [-1], r"tokens has the id -1, which is out of range"),
+        (GPT2, [0] * 1025, r"tokens has a sequence of 1025, more than n_positions=1024 allows\. Shorten it"),
+        (LLAMA, [[0], [0] * 2049], r"tokens has a sequence of 2049, more than max_position_embeddings=2048"),
         (GPT2, [], r"tokens=\[\] is not supported\. Give a list of token ids"),
         (GPT2, [[1], []], r"has an empty sequence"),
         (

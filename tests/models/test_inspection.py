@@ -256,7 +256,7 @@ class TestGenuine:
     def test_too_large_a_model_is_refused(self):
         pytest.importorskip("torch")
         pytest.importorskip("transformers")
-        with pytest.raises(ValueError, match=r"one genuine model take 24.6 GiB, more than the 4 GiB allowed"):
+        with pytest.raises(ValueError, match=r"the weights of one take 24.6 GiB, more than the 4 GiB allowed"):
             require_genuine(PRESETS["llama"].config)
         require_genuine(PRESETS["llama"].config, 256, 2)
 

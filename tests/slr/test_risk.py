@@ -283,9 +283,9 @@ def test_refused_problems(settings, words):
 @pytest.mark.parametrize(
     ("overlaps", "words"),
     [
-        ((0.9, 0.0, 0.9, 0.0, 0.0), "mu = 0.9.* are those of no four unit vectors"),
-        ((0.0, 0.0, 0.0, 0.0, 1.1), "no four unit vectors"),
-        ((1.0, 1.0, 0.0, 0.0, 0.5), "no four unit vectors"),
+        ((0.9, 0.0, 0.9, 0.0, 0.0), "mu = 0.9.* are not those of any four unit vectors"),
+        ((0.0, 0.0, 0.0, 0.0, 1.1), "not those of any four unit vectors"),
+        ((1.0, 1.0, 0.0, 0.0, 0.5), "not those of any four unit vectors"),
         ((np.nan, 0.0, 0.0, 0.0, 0.0), "must all be finite"),
     ],
 )
