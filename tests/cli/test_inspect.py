@@ -1,6 +1,7 @@
 """`limitlaw inspect`, end to end on small configurations."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,12 @@ def test_a_person_sees_a_table_words_and_a_picture(file, tmp_path, columns, entr
     assert "% of uniform" in header
     rows = [line.split() for line in lines if line[:5].strip() in ("input", "1", "2")]
     assert [row[0] for row in rows] == ["input", "1", "2"]
+    cells = [
+        re.findall(r"\S+ ?± ?\S+", line) for line in lines if line[:5].strip() in ("input", "1", "2") and "±" in line
+    ]
+    for column in zip(*cells, strict=False):  # the input has no entropy
+        assert len({"e" in cell.split("±")[0] for cell in column}) == 1, column  # one format in a column
+        assert all(("e" in value) == ("e" in error) for value, error in (cell.split("±") for cell in column)), column
     assert "What stands out" in lines
     assert "- Attention is uniform" in result.output
     assert picture.read_bytes().startswith(b"\x89PNG")
