@@ -1,8 +1,9 @@
-"""What to cite."""
+"""References to cite."""
 
 from typing import Any
 
 from . import __version__
+from ._checks import ArgumentTypeError
 
 _ENTRIES = {
     "limitlaw": f"""@software{{limitlaw,
@@ -28,7 +29,17 @@ _ENTRIES = {
 
 
 def cite(*used: Any) -> str:
-    """The BibTeX of what was used: of the library, and of the paper behind each object, a network or its law, a program, a regression problem; of everything if none is given.
+    """The BibTeX entries of the library and of the papers behind objects of it.
+
+    Args:
+        *used: Objects, classes, functions or modules of limitlaw, such as a network, its law, a program or a regression
+            problem. Without any, the entries of all papers are given.
+
+    Returns:
+        The entries, with empty lines between them.
+
+    Raises:
+        ArgumentTypeError: If an object is not one of limitlaw.
 
     Example:
         >>> import limitlaw as ll
@@ -37,13 +48,15 @@ def cite(*used: Any) -> str:
         >>> ll.cite().count("@inproceedings")
         2
     """
-    asked = {"limitlaw", *map(_paper, used)} if used else set(_ENTRIES)
-    return "\n\n".join(entry for name, entry in _ENTRIES.items() if name in asked)
+    names = {"limitlaw", *map(_paper, used)} if used else set(_ENTRIES)
+    return "\n\n".join(entry for name, entry in _ENTRIES.items() if name in names)
 
 
 def _paper(used: Any) -> str:
-    """The paper behind an object of this library, or a class or function of it."""
-    module = getattr(used, "__module__", None) or getattr(used, "__name__", "")
+    """The paper behind an object of this library, found by the package that defines it."""
+    module = getattr(used, "__module__", None) or getattr(used, "__name__", "")  # modules have a name alone
     if module.split(".")[0] != "limitlaw":
-        raise TypeError(f"cite({used!r}): must be an object of limitlaw, such as a network, a law or an slr.Problem.")
+        raise ArgumentTypeError(
+            "used", f"used={used!r} must be an object of limitlaw, such as a network, a law or an slr.Problem."
+        )
     return "slr" if module.startswith("limitlaw.slr") else "attention"

@@ -174,6 +174,8 @@ class Column:
         one_quantity: Whether all rows hold the same quantity. If one number then needs an exponent, all have one.
         percent: Whether to write fractions as percentages.
         least: The number below which only "< least" is known.
+        decimals: Digits after the point of numbers without an error, in place of significant digits: for shares,
+            cosines and other numbers of which only the absolute size matters.
     """
 
     name: str
@@ -181,6 +183,7 @@ class Column:
     one_quantity: bool = True
     percent: bool = False
     least: float = -math.inf
+    decimals: int | None = None
 
 
 class Table:
@@ -401,6 +404,8 @@ def _cell_text(cell: Cell, column: Column, scientific: bool | None, typeset: boo
         return percent(cell, column.digits, typeset=typeset)
     if stderr:
         return number_with_error(value, stderr, scientific=scientific, typeset=typeset)
+    if column.decimals is not None and math.isfinite(value):
+        return _spelt(f"{value:z.{column.decimals}f}", None, typeset)
     return number(value, column.digits, scientific=scientific, typeset=typeset)
 
 

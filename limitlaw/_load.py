@@ -1,4 +1,4 @@
-"""Python files of users, loaded before a network or a study that names their layers is read."""
+"""Loading of users' Python files, before a network or a study that names their layers is read."""
 
 import importlib.util
 import sys
@@ -22,13 +22,14 @@ def load_module(path: str | Path) -> ModuleType:
     """Run a Python file once, as the module that has its stem as its name.
 
     Args:
-        path: The file. Its folder is not searched for the modules that it imports.
+        path: The file. Modules that it imports are not searched for in its folder.
 
     Returns:
-        The module, which is in `sys.modules` from then on. A second call with the same file returns it unchanged.
+        The module, which is in `sys.modules` from then on. A second call with the same file returns the same module.
 
     Raises:
-        ArgumentError: If there is no such file, its stem is not a name or is that of another module, or it fails.
+        ArgumentError: If the file does not exist, its stem is no Python name or that of another module, or its code
+            fails.
 
     Example:
         >>> import pathlib, tempfile
@@ -50,13 +51,13 @@ def load_module(path: str | Path) -> ModuleType:
         )
     if name in sys.modules and _is_at(getattr(sys.modules[name], "__file__", None), file):
         return sys.modules[name]
-    # A file of the folder where Python was started can be found by its name already.
+    # Python may find this very file by its name, if it was started in the folder of the file.
     found = None if name in sys.modules else importlib.util.find_spec(name)
     if name in sys.modules or (found is not None and not _is_at(found.origin, file)):
         raise ArgumentError("load", f"load={str(path)!r} has the name of another module, {name!r}. Rename the file.")
     spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ArgumentError("load", f"load={str(path)!r} cannot be imported.")
+    assert spec is not None, "a file that ends in .py has a loader"
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Registered before it runs, as import does: dataclasses and pickle look classes up by the name of their module.
     sys.modules[name] = module
@@ -71,13 +72,13 @@ def load_module(path: str | Path) -> ModuleType:
 
 
 def load_modules(paths: Iterable[Path] | None) -> None:
-    """Load the files of the option `--load`, in their order."""
+    """Load the files of the option `--load` in order."""
     for path in paths or ():
         load_module(path)
 
 
 def _is_at(origin: str | None, file: Path) -> bool:
-    """Whether a module comes from a file."""
+    """Whether the origin of a module is this file."""
     return origin is not None and Path(origin).resolve() == file
 
 

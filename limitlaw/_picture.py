@@ -1,4 +1,4 @@
-"""Figures of matplotlib that a notebook shows: import this where something is drawn, since matplotlib is slow to import."""
+"""The figures of this package. Import this where something is drawn: matplotlib takes long to import."""
 
 import io
 
@@ -6,7 +6,10 @@ from matplotlib import figure
 
 
 class Figure(figure.Figure):
-    """Kept apart from pyplot, so that nothing holds on to it, yet a picture in a notebook before pyplot has drawn there."""
+    """A figure that pyplot does not know, so that its memory is freed, and that a notebook shows all the same.
+
+    IPython shows plain figures only after pyplot has been imported there.
+    """
 
     def _repr_png_(self) -> bytes:
         png = io.BytesIO()

@@ -12,8 +12,8 @@ from limitlaw._checks import ArgumentError, ArgumentTypeError, fitting_tokens, m
         ([[1, 0], [0]], "K=[[1, 0], [0]] has rows of different lengths. Give every row the same length."),
         ([[1, 0], 0], "K=[[1, 0], 0] has rows of different lengths. Give every row the same length."),
         (None, "K=None must be an array of real numbers with 2 axes."),
-        ("x", "K='x': must be an array of real numbers."),
-        ([1.0], "K has shape (1,): it must have 2 axes."),
+        ("x", "K='x' must be an array of real numbers."),
+        ([1.0], "K has shape (1,). It must have 2 axes."),
     ],
 )
 def test_arrays_that_are_none(matrix, sentence):

@@ -127,7 +127,7 @@ def test_a_study_and_its_sweep(tmp_path):
     outputs = sweep.dataset().outputs.sel(width=4).values
     assert np.isclose(heights @ np.diff(edges), 1.0)
     assert np.isclose(heights[0] * np.diff(edges)[0], np.mean((outputs >= edges[0]) & (outputs < edges[1])), atol=0.01)
-    with pytest.raises(ValueError, match="measure='kl': there is no such measure"):
+    with pytest.raises(ValueError, match="measure='kl' is not known"):
         sweep.plot("kl")
 
 

@@ -59,5 +59,5 @@ def test_cite_names_the_paper_behind_what_was_used():
     for used in (ll.slr.Problem(dim=9, tokens=4), ll.slr):
         assert re.findall(r"@\w+\{(\w+),", ll.cite(used)) == ["limitlaw", "dohmatob2025understanding"]
     assert ll.__version__ in ll.cite(net)
-    with pytest.raises(TypeError, match=r"cite\(3\): must be an object of limitlaw"):
+    with pytest.raises(TypeError, match="used=3 must be an object of limitlaw"):
         ll.cite(3)

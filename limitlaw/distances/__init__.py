@@ -1,5 +1,9 @@
 from ._all import DISTANCES as DISTANCES
-from ._comparison import Comparison as Comparison, compare as compare
+from ._comparison import (
+    Comparison as Comparison,
+    compare as compare,
+    compare_with_limit as compare_with_limit,
+)
 from ._convergence import Convergence as Convergence, Fit as Fit, convergence as convergence
 from ._distance import Distance as Distance, Measured as Measured, ResolutionWarning as ResolutionWarning
 from ._energy import energy as energy

@@ -1,10 +1,18 @@
-"""The two arguments of every distance."""
+"""Arguments of distances and comparisons: two laws, or a network that has laws."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from .._checks import ArgumentError, ArgumentTypeError
 from ..laws import Empirical, Law, Pushforward, ScaleMixture, as_law
 from ..laws.samples import checked_samples
+
+
+class HasLaw(Protocol):
+    """What comparisons need of a network."""
+
+    def law(self, *, width: int | float, token: int, seed: int, samples: int | None, accuracy: float) -> Law:
+        """The law of a token at a width."""
+        ...
 
 
 def as_laws(first: Any, second: Any) -> tuple[Law, Law]:

@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf, isinf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._checks import ArgumentError, suggestion
 from .._format import Column, Table, as_text
-from ..laws import Empirical, Law
+from ..laws import Empirical, Gaussian, Law
 from ..numerics import Estimate, jackknife
 from ._all import DISTANCES
-from ._arguments import as_laws
+from ._arguments import HasLaw, as_laws
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,6 +210,53 @@ def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Compa
                 unresolved.add(label)
     both = str(names[0]), str(names[1])
     return Comparison(both, _rows(first, second), distances, (first, second), frozenset(unresolved))
+
+
+def compare_with_limit(
+    network: HasLaw,
+    *,
+    width: int | float = inf,
+    token: int = 0,
+    seed: int = 0,
+    samples: int | None = None,
+    accuracy: float = 1e-4,
+) -> Comparison:
+    """The law of a token at a width beside its infinite-width limit.
+
+    The limit itself is compared with the Gaussian of equal variance. So is a finite width of a network that has no
+    limit, since a layer of it has no contracted rule.
+
+    Args:
+        network: The network.
+        width: The width.
+        token: The token.
+        seed: The seed of the draws.
+        samples: The number of draws; by default as many as `accuracy` needs.
+        accuracy: As for `Network.law`.
+
+    Returns:
+        The comparison, the law at the width first.
+
+    Raises:
+        ArgumentError: If the network refuses an argument.
+
+    Example:
+        >>> import numpy as np, limitlaw as ll
+        >>> from limitlaw.distances import compare_with_limit
+        >>> net = ll.Network(ll.GramInputs(np.eye(2)), ll.Attention())
+        >>> compare_with_limit(net, width=32, samples=1000).names, compare_with_limit(net).names
+        (('width 32', 'limit'), ('limit', 'Gaussian'))
+    """
+    options: dict[str, Any] = {"token": token, "seed": seed, "samples": samples, "accuracy": accuracy}
+    law = network.law(width=width, **options)
+    other: Law = Gaussian(variance=law.variance(), name="Gaussian")
+    if not isinf(width):
+        try:
+            other = network.law(width=inf, **options)
+        except ArgumentError as error:
+            if error.argument != "matrices":  # what a layer without a contracted rule refuses at infinite width
+                raise
+    return compare(law, other)
 
 
 def _rows(first: Law, second: Law) -> dict[str, tuple[Estimate, Estimate]]:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf, isinf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,9 @@ from scipy.optimize import brentq
 from .. import _checks, _progress
 from .._checks import ArgumentError, ArgumentTypeError
 from .._format import Table, as_text, number
-from ..laws import Law
 from ..numerics import Estimate
 from ._all import DISTANCES
+from ._arguments import HasLaw
 from ._kl import kl
 
 if TYPE_CHECKING:
@@ -36,14 +36,6 @@ _ENOUGH_TO_FIT = 3
 _FIRST_EXPONENT, _EXPONENT_STEP, _FARTHEST_EXPONENT = 2.0, 0.25, 8.0
 # Relative error that stands for that of exact distances, so that they count alike.
 _EXACT = 1e-6
-
-
-class HasLaw(Protocol):
-    """What `convergence` needs of a network."""
-
-    def law(self, *, width: int | float, token: int, seed: int, samples: int | None, accuracy: float) -> Law:
-        """The law of a token at a width."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from ._genuine import (
     genuine as genuine,
     require_genuine as require_genuine,
 )
-from ._numbers import value_and_error as value_and_error
+from ._inspection import Check as Check, Inspection as Inspection, inspect as inspect
+from ._numbers import needs_exponent as needs_exponent, value_and_error as value_and_error
 from ._observations import observations as observations
 from ._subject import Subject as Subject, affordable_draws as affordable_draws
 from ._torch import from_torch as from_torch

@@ -16,6 +16,7 @@ from ._config import family_of
 from ._numbers import ROUNDING
 
 _MOST_BYTES = 2**32  # of the weights of one model: what fits a small machine beside everything else
+_DIFFERS = 0.01  # the probability of a false alarm below which two trajectories are said to differ
 
 
 def genuine(
@@ -122,7 +123,7 @@ def require_genuine(config: Mapping[str, Any], width: int | None = None, depth: 
     if size > _MOST_BYTES:
         raise ArgumentError(
             "check",
-            f"check: the weights of one genuine model take {format_bytes(size)}, more than the "
+            f"check needs genuine models, and the weights of one take {format_bytes(size)}, more than the "
             f"{format_bytes(_MOST_BYTES)} allowed. Compare a smaller model, with width and depth.",
         )
 
@@ -202,6 +203,18 @@ class Agreement:
         """The chance of a z-score as large as the largest, at most: by Bonferroni."""
         name, block = self.largest
         return min(1.0, self.count * 2 * float(ndtr(-abs(self.z[name][block])))) if self.count else 1.0
+
+    def __str__(self) -> str:
+        """Whether the trajectories differ, in a sentence."""
+        if not self.count:
+            return "All values are equal, and none of them is random."
+        name, block = self.largest
+        where = "at the input" if block == 0 else f"after block {block}"
+        found = (
+            f"The largest of {self.count} |z| is {abs(self.z[name][block]):.1f} ({name} {where}). By chance alone one is "
+            f"as large with probability {self.p:.2g} (Bonferroni)"
+        )
+        return f"{found}, so the trajectories differ." if self.p < _DIFFERS else f"{found}: no difference is found."
 
 
 def compare_trajectories(first: Trajectory, second: Trajectory) -> Agreement:

@@ -1,4 +1,4 @@
-"""A model that is inspected, with the tokens that it reads."""
+"""A model to inspect, with the tokens that it reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from ..numerics import largest_power_of_two
 from ._config import family_of, from_config, read_config
 from .families import PRESETS
 
-_FEWEST_DRAWS, _MOST_DRAWS = 64, 4096  # fewer give no error bars worth reading; more are not seen in three digits
+_FEWEST_DRAWS = 64  # with fewer, standard errors are themselves uncertain by more than 10 %
+_MOST_DRAWS = 4096  # more would not change the three digits that people read
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Subject:
     Args:
         title: The name of the model, for people.
         config: Its configuration.
-        tokens: What it reads, as `from_config` takes it.
-        tokens_in_words: The tokens, for people.
+        tokens: Its tokens or its image, as `from_config` takes them.
+        tokens_in_words: A description of the tokens, for people.
 
     Example:
         >>> from limitlaw.models import Subject
@@ -43,10 +44,10 @@ class Subject:
         Args:
             model: The name of a known model, or the path of a `config.json` or of its folder.
             tokens: The number of tokens (of patches, for an image), or their ids.
-            seed: Of a random image.
+            seed: The seed of a random image.
 
         Returns:
-            The subject, its tokens chosen.
+            The subject.
 
         Raises:
             ArgumentError: If there is no such model, or it cannot read these tokens.
@@ -58,12 +59,20 @@ class Subject:
         return cls(title, {**config, **example.config}, example.tokens, example.description)
 
     def network(self, *, width: int | None = None, depth: int | None = None) -> Network:
-        """The network of the model, with another width or depth if given."""
+        """The network of the model.
+
+        Args:
+            width: Replaces the width of the configuration.
+            depth: Replaces the number of blocks.
+
+        Returns:
+            The network.
+        """
         return from_config(self.config, self.tokens, width=width, depth=depth)
 
 
-def affordable_draws(net: Network, width: int | float, seconds: float) -> int:
-    """The number of draws that one core makes in about `seconds`, compilation aside.
+def affordable_draws(net: Network, width: int | float, seconds: float = 1.0) -> int:
+    """The number of draws that one core makes in a given time, compilation aside.
 
     Args:
         net: The network.
@@ -71,13 +80,13 @@ def affordable_draws(net: Network, width: int | float, seconds: float) -> int:
         seconds: The time.
 
     Returns:
-        A power of two from 64 to 4096: equal counts share compiled programs.
+        A power of two from 64 to 4096, since equal counts share compiled programs.
 
     Example:
         >>> import limitlaw as ll
         >>> from limitlaw.models import affordable_draws
         >>> net = ll.from_config("gpt2", tokens=8)
-        >>> affordable_draws(net, net.width, 1.0)
+        >>> affordable_draws(net, net.width)
         512
     """
     draws = largest_power_of_two(seconds / seconds_of_a_draw(net, width))

@@ -141,13 +141,13 @@ class TokenIds(TokenReader):
                 if not 0 <= item < vocabulary:
                     raise ArgumentError(
                         "tokens",
-                        f"tokens: {item} is out of range. With vocab_size={vocabulary}, ids lie in [0, "
+                        f"tokens has the id {item}, which is out of range. With vocab_size={vocabulary} ids lie in [0, "
                         f"{vocabulary - 1}].",
                     )
             if len(row) > longest:
                 raise ArgumentError(
                     "tokens",
-                    f"tokens: a sequence has {len(row)} tokens, more than {self.longest}={longest} allows. Shorten it.",
+                    f"tokens has a sequence of {len(row)}, more than {self.longest}={longest} allows. Shorten it.",
                 )
         return rows
 

@@ -268,7 +268,7 @@ def _tokens(inputs: Any, width: int) -> InputLayer:
     if array.ndim not in (2, 3) or array.shape[-1] != width or not array.size:
         raise ArgumentError(
             "inputs",
-            f"inputs has shape {array.shape}, but must be (tokens, {width}), or (sequences, tokens, {width}), or an "
+            f"inputs has shape {array.shape}. It must be (tokens, {width}), or (sequences, tokens, {width}), or an "
             f"input layer.",
         )
     lengths = None if array.ndim == 2 else [array.shape[1]] * len(array)
@@ -289,7 +289,7 @@ def _is_pair(inputs: Any) -> bool:
 def _matrix(name: str, value: Any, width: int) -> np.ndarray:
     array = floats(name, value, _EXPECTED)
     if array.ndim != 2 or array.shape[1] != width or not array.size:
-        raise ArgumentError("inputs", f"inputs: the {name} has shape {array.shape}, but must be (tokens, {width}).")
+        raise ArgumentError("inputs", f"inputs has a {name} of shape {array.shape}. It must be (tokens, {width}).")
     return array
 
 

@@ -54,7 +54,7 @@ def from_plain(table: Mapping[str, Any]) -> Network:
         The network.
 
     Raises:
-        ArgumentError: If a kind or an argument is unknown, or a value is out of range.
+        ArgumentError: If a kind or an argument is unknown, a value is out of range, or layers are nested too deeply.
 
     Example:
         >>> from limitlaw.networks import from_plain
@@ -68,9 +68,14 @@ def from_plain(table: Mapping[str, Any]) -> Network:
             "inputs",
             f"inputs={table.get('inputs')!r} must be a table [inputs], such as kind = 'Inputs', tokens = 4.",
         )
-    inputs = _part("inputs", table["inputs"], InputLayer)
     width = table.get("width", inf)
-    return Network(inputs, *_layers(table.get("layers", [])), width=inf if width == "inf" else width)
+    try:
+        inputs, layers = _part("inputs", table["inputs"], InputLayer), _layers(table.get("layers", []))
+        return Network(inputs, *layers, width=inf if width == "inf" else width)
+    except RecursionError:
+        raise ArgumentError(
+            "layers", "layers are nested too deeply. Use Repeat for layers that follow each other."
+        ) from None
 
 
 def parameters_of(kind: str) -> list[str]:

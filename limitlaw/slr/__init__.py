@@ -6,6 +6,7 @@ from ._descent import Descent as Descent, descent as descent, flow as flow, vect
 from ._landscapes import free_energy as free_energy
 from ._links import LINKS as LINKS, Link as Link
 from ._phases import (
+    THRESHOLDS as THRESHOLDS,
     PhaseDiagram as PhaseDiagram,
     participation as participation,
     phase as phase,

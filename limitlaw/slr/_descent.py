@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._problem import Problem
 
 _TOLERANCE = 1e-9  # of the overlaps along the flow: it leaves seven digits where it is stiffest
-_MOST_ROWS = 9  # of a printed table
+_MOST_ROWS = 11  # of a printed table: every hundredth of a thousand steps
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,13 +88,18 @@ class Descent(Tabular):
         rows = np.unique(np.linspace(0, self.at.size - 1, _MOST_ROWS).round().astype(int))
         if self.risk.ndim == 1:
             columns = {"excess risk": self.risk, **dict(zip(NAMES, self.overlaps.T, strict=True))}
+            header = [Column("excess risk", digits=4), *(Column(name, decimals=4) for name in NAMES)]
             title = f"Excess risk and overlaps along {self.unit}s, {self.method}"
         else:
             lowest, median, highest = np.quantile(self.risk, [0.0, 0.5, 1.0], axis=0)
             columns = {"lowest": lowest, "median": median, "highest": highest}
+            header = [Column(name, digits=4) for name in columns]
             title = f"Excess risk from {len(self.risk)} starts along {self.unit}s, {self.method}"
-        header = [Column(self.unit, digits=4), *(Column(name, digits=4, one_quantity=False) for name in columns)]
-        return Table(header, [(self.at[i], *(column[i] for column in columns.values())) for i in rows], title=title)
+        return Table(
+            [Column(self.unit, digits=4), *header],
+            [(self.at[i], *(column[i] for column in columns.values())) for i in rows],
+            title=title,
+        )
 
     def to_xarray(self) -> xr.Dataset:
         """`overlap` and `risk` with named axes: `start`, the step or time, and the `name` of the overlap."""

@@ -28,7 +28,7 @@ def as_overlaps(values: ArrayLike, dim: int) -> np.ndarray:
     if impossible.any():
         raise ArgumentError(
             "overlaps",
-            f"overlaps {_described(flat[impossible][0])} are those of no four unit vectors. Keep mu^2 + eta^2 and "
+            f"overlaps {_described(flat[impossible][0])} are not those of any four unit vectors. Keep mu^2 + eta^2 and "
             f"nu^2 + zeta^2 up to 1, and rho within sqrt((1 - mu^2 - eta^2)(1 - nu^2 - zeta^2)) of mu zeta + eta nu.",
         )
     # in the plane u and v have no other component, in three dimensions their other components are parallel

@@ -85,6 +85,16 @@ def phase_margins(problem: Problem, mu: float = 1.0, *, alpha: float | None = No
     return problem.strength * overlap("mu", mu) - psi, problem.beta - sqrt(2 * own)
 
 
+THRESHOLDS = {
+    "mu": "mu, above which the signal is found",
+    "beta": "beta, above which the oracle finds it",
+    "alpha": "alpha, below which the oracle finds it",
+    "alpha_best_beta": "alpha, at the best beta",
+    "alpha_bayes": "alpha, Bayes with whole tokens",
+}
+"""The thresholds by the names that `thresholds` returns, in words for tables."""
+
+
 def thresholds(problem: Problem) -> dict[str, float]:
     """Where the phase of the mean-field limit changes, one parameter at a time.
 

@@ -91,7 +91,7 @@ class Problem:
     ) -> None:
         dim = int(positive_integer("dim", dim))
         if dim < 2:
-            raise ArgumentError("dim", f"dim={dim!r} has no room for two orthogonal directions. Use dim=2 or more.")
+            raise ArgumentError("dim", f"dim={dim!r} is too small for two orthogonal directions. Use dim=2 or more.")
         gamma = finite_number("gamma", gamma)
         if not 0 < gamma <= 1:
             raise ArgumentError(
@@ -361,7 +361,8 @@ def _number_of_tokens(tokens: int | None, log_tokens: float | None) -> tuple[int
     """`tokens`, if it is known, and `log_tokens`."""
     if (tokens is None) == (log_tokens is None):
         raise ArgumentError(
-            "tokens", f"tokens={tokens!r} and log_tokens={log_tokens!r} say the same. Give exactly one of them."
+            "tokens",
+            f"tokens={tokens!r} and log_tokens={log_tokens!r} both set the number of tokens. Give exactly one.",
         )
     if tokens is not None:
         count = int(positive_integer("tokens", tokens))
@@ -373,6 +374,7 @@ def _number_of_tokens(tokens: int | None, log_tokens: float | None) -> tuple[int
         )
     if 0 < size < log(2):
         raise ArgumentError(
-            "log_tokens", f"log_tokens={log_tokens!r} lies between one token (0) and two (log(2)). Use 0, or 0.6932 on."
+            "log_tokens",
+            f"log_tokens={log_tokens!r} lies between one token (0) and two (log(2)). Use 0, or at least 0.6932.",
         )
     return None, size

@@ -1,6 +1,7 @@
 """`limitlaw inspect`, end to end on small configurations."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +77,8 @@ def test_a_person_sees_a_table_words_and_a_picture(file, tmp_path, columns, entr
     picture = tmp_path / "model.png"
     result = invoke(file.name, *SHAPE, "--tokens", 4, "--plot", picture.name, columns=columns)
     assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
+    assert result.stderr == f"Wrote {picture.name}.\n"
+    lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= columns
     assert lines[0] == "config.json (gpt2) at initialisation: 2 blocks, width 24, 2 heads"
     assert lines[1] == "4 tokens (ids 1 2 1 4)"
@@ -86,6 +88,12 @@ def test_a_person_sees_a_table_words_and_a_picture(file, tmp_path, columns, entr
     assert "% of uniform" in header
     rows = [line.split() for line in lines if line[:5].strip() in ("input", "1", "2")]
     assert [row[0] for row in rows] == ["input", "1", "2"]
+    cells = [
+        re.findall(r"\S+ ?± ?\S+", line) for line in lines if line[:5].strip() in ("input", "1", "2") and "±" in line
+    ]
+    for column in zip(*cells, strict=False):  # the input has no entropy
+        assert len({"e" in cell.split("±")[0] for cell in column}) == 1, column  # one format in a column
+        assert all(("e" in value) == ("e" in error) for value, error in (cell.split("±") for cell in column)), column
     assert "What stands out" in lines
     assert "- Attention is uniform" in result.output
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -123,7 +131,7 @@ def test_a_vit_sees_patches_of_an_image(tmp_path):
         (["."], "config='config.json' cannot be read: No such file"),
         (["bad.json"], "config='bad.json' is not valid JSON"),
         (["other.json"], "model_type='mistral' is not supported"),
-        (["gpt2", "--tokens", "3 99999"], "99999 is out of range"),
+        (["gpt2", "--tokens", "3 99999"], "tokens has the id 99999, which is out of range"),
         (["gpt2", "--tokens", "x"], "tokens='x' must be a number of tokens"),
         (["gpt2", "--tokens", "0"], "tokens='0' must be"),
         (["gpt2", "--tokens", "2000"], "n_positions=1024"),

@@ -54,7 +54,7 @@ def test_every_name_of_a_package_is_in_the_reference(package):
 
 def test_no_package_is_left_out():
     packages = {file.parent.name for file in (ROOT / "limitlaw").glob("*/__init__.py")}
-    assert packages == set(PACKAGES)
+    assert packages == {*PACKAGES, "cli"}  # the command line is documented by its commands
 
 
 def public(package: str) -> dict[str, Any]:

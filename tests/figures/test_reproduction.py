@@ -525,7 +525,7 @@ def test_a_foreign_store_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "arguments, hint",
     [
-        (["fig1z"], "figure='fig1z': there is no such figure; use one of 'attention', 'slr', 'deep', 'fig1a'"),
+        (["fig1z"], "figure='fig1z' is not known. Use one of 'attention', 'slr', 'deep', 'fig1a'"),
         (["--trials", "1"], "trials=1 must be at least 2"),
         (["--samples", "3"], "samples=3 must be at least 100"),
         (["--seed", "-1"], "seed=-1"),

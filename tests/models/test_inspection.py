@@ -87,60 +87,64 @@ def made(*cosines):
 
 class TestObservations:
     def test_tokens(self):
-        (collapse,) = starting("attention", "Rank collapse: from block ")
+        (collapse,) = starting("attention", "Rank collapse: the mean cosine between tokens exceeds 0.99 from block ")
         assert re.search(r"from block [45] on", collapse)
         assert "(effective rank 1.00 of 3 at the end)" in collapse
-        (nearer,) = starting("skip", "Tokens draw together: mean cosine 0.00 at the input, 0.9")
-        assert ", half of the way by block 3; effective rank 3.0 to 1.1 of 3." in nearer
+        (nearer,) = starting("skip", "Tokens become more similar: the mean cosine rises from 0.00 at the input to 0.9")
+        assert ", half of it by block 3. The effective rank goes from 3.0 to 1.1 (of 3)." in nearer
         assert not starting("calm", "Rank") + starting("calm", "Tokens")
 
     def test_tokens_of_any_trajectory(self):
         net = NETWORKS["calm"]
         assert observations(made(1.0, 1.0), net)[0].startswith(
-            "From the input on the mean cosine between tokens is above"
+            "The mean cosine between tokens exceeds 0.99 from the input on"
         )
-        assert observations(made(0.2, 0.999, 0.5, 0.995), net)[0].startswith("Rank collapse: from block 3 on")
-        assert observations(made(0.8, 0.5), net)[0].startswith("Tokens draw apart: mean cosine 0.80 at the input, 0.50")
-        assert "mean cosine 0.00 at the input" in observations(made(-0.001, 0.5), net)[0]
+        assert observations(made(0.2, 0.999, 0.5, 0.995), net)[0].split(" (")[0].endswith("from block 3 on")
+        assert observations(made(0.8, 0.5), net)[0].startswith(
+            "Tokens become less similar: the mean cosine falls from 0.80 at the input to 0.50"
+        )
+        assert "from 0.00 at the input" in observations(made(-0.001, 0.5), net)[0]
         assert observations(made(0.3, 0.9, 0.35), net) == []
 
     def test_attention(self):
         assert starting("averaging", "Attention is uniform: its entropy is at least 99.")
-        assert starting("picking", "Attention is nearly one-hot in every block: its entropy is down to 1")
+        assert starting("picking", "Attention is nearly one-hot in every block: its entropy falls to 1")
         (selective,) = starting("selective", "Attention is selective: its entropy is 5")
-        assert " of 3 keys in the last block." in selective
-        assert starting("attention", "Attention becomes uniform: from block 5 on its entropy is above 97%")
+        assert " of 3 keys." in selective
+        assert starting(
+            "attention", "Attention becomes uniform: its entropy exceeds 97% of the maximum from block 5 on"
+        )
         assert not starting("calm", "Attention")
 
     def test_variance(self):
         (linear,) = starting("averaging", "Variance grows ")
         assert ", linearly in depth (+" in linear
-        assert "; block 1 alone makes it 3" in linear
-        assert re.search(r", so that the input is 2\.\d% of the stream after it, 0\.", linear)
+        assert ". Block 1 alone multiplies it by 3" in linear
+        assert re.search(r", so the input makes up 2\.\d% of the stream after block 1, and 0\.", linear)
         (exponential,) = starting("skip", "Variance grows ")
-        assert ", exponentially in depth (times 1." in exponential
+        assert ", exponentially in depth (a factor of 1." in exponential
         assert "alone" not in exponential
         (fading,) = starting("fading", "Variance falls to 0.0")
-        assert fading.endswith(" a block): the signal fades.")
-        assert starting("post-norm", "Every block ends in a norm, which holds the variance of every token at 1:")
+        assert fading.endswith(" per block), so the signal fades.")
+        assert starting("post-norm", "Every block ends in a norm, which holds the variance of every token at 1.")
         for name in ("calm", "post-norm"):
             assert not starting(name, "Variance")
 
     def test_unequal_tokens(self):
-        (unequal,) = starting("fading", "Tokens enter with unequal variances: 1 (token 0) to 20 (token 2);")
-        assert "at the end they have " in unequal
+        (unequal,) = starting("fading", "Tokens enter with unequal variances, from 1 (token 0) to 20 (token 2).")
+        assert "At the end these two have " in unequal
         assert not starting("skip", "Tokens enter") + starting("averaging", "Tokens enter")
 
     def test_tails(self):
         (calm,) = starting("calm", "Close to Gaussian")
-        assert ", less than the 6/n = 0.0938 that any 64 Gaussian coordinates have" in calm
+        assert ", less than the 6/n = 0.0938 of any 64 Gaussian coordinates" in calm
         (close,) = starting("selective", "Close to Gaussian")
         assert ", about the 6/n = " in close
-        (deep,) = starting("fading", "Tails from finite width: the last token ends with an excess kurtosis of ")
-        assert deep.endswith(" times 6/n; 6 layers at this width can bring 1.34 by themselves.")
-        (scores,) = starting("attention", "Tails: the last token ends with an excess kurtosis of ", 4096)
-        assert scores.endswith("so the randomness of attention is seen.")
-        assert starting("attention", "Tails: the excess kurtosis of the last token is 0.", inf)
+        (deep,) = starting("fading", "Tails from finite width: the excess kurtosis of the last token is ")
+        assert deep.endswith(" times 6/n, but within the 1.34 that 6 layers of this width explain without attention.")
+        (scores,) = starting("attention", "Tails: the excess kurtosis of the last token is ", 4096)
+        assert scores.endswith("so it comes from the randomness of attention.")
+        assert starting("attention", "Tails: at infinite width the excess kurtosis of the last token is 0.", inf)
         assert not starting("post-norm", "Tails") + starting("post-norm", "Close")
         assert said("calm", inf) == []
 
@@ -152,11 +156,11 @@ class TestObservations:
         assert tails.endswith("The final norm removes it from a single token.")
 
     def test_a_token_that_sees_only_itself(self):
-        alone = "Token 0 sees only itself, so no attention score enters its law"
-        (finite,) = starting("selective", f"{alone}: its excess kurtosis at the end, 0.")
-        assert " is finite width alone (last token 0." in finite
-        assert starting("selective", f"{alone}: its variance is deterministic", inf)
-        assert starting("post-norm", f"{alone}.")
+        alone = "Token 0 attends only to itself, so its law does not depend on attention scores."
+        (finite,) = starting("selective", f"{alone} Its excess kurtosis at the end, 0.")
+        assert " is due to finite width alone (last token: 0." in finite
+        assert starting("selective", f"{alone} Its variance is deterministic", inf)
+        assert starting("post-norm", alone)
         assert not starting("skip", "Token 0")
 
 
@@ -173,7 +177,7 @@ class TestMeasured:
         assert found["cosine"][0] == pytest.approx(pairs.mean(axis=1))
 
     def test_short_numbers(self):
-        assert value_and_error(0.0009, 2e-4) == ("0.0009", "2e-4")
+        assert value_and_error(0.0009, 2e-4) == ("9e-4", "2e-4")
         assert value_and_error(7.99e-4, 2.2e-6) == ("7.99e-4", "2e-6")
         assert value_and_error(1234567.0, 1e4) == ("1.23e6", "1e4")
         assert value_and_error(3.14159, 0.0096) == ("3.14", "0.01")
@@ -252,7 +256,7 @@ class TestGenuine:
     def test_too_large_a_model_is_refused(self):
         pytest.importorskip("torch")
         pytest.importorskip("transformers")
-        with pytest.raises(ValueError, match=r"one genuine model take 24.6 GiB, more than the 4 GiB allowed"):
+        with pytest.raises(ValueError, match=r"the weights of one take 24.6 GiB, more than the 4 GiB allowed"):
             require_genuine(PRESETS["llama"].config)
         require_genuine(PRESETS["llama"].config, 256, 2)
 
@@ -261,8 +265,8 @@ def test_averages_that_rare_networks_decide_are_not_stated():
     """Attention alone, as deep as it is wide: the true variance, 0.29 of the input's, is that of a few networks in a thousand."""
     alone = ll.Network(ll.GaussianInputs(np.eye(4)), ll.Repeat(48, ll.Attention(heads=4, head_dim="split")))
     found = observations(alone.trajectory(256, width=48), alone)
-    assert any(sentence.startswith("Few networks decide the averages") for sentence in found)
+    assert any(sentence.startswith("A few networks dominate the averages") for sentence in found)
     assert not any(sentence.startswith(("Variance", "Tails")) for sentence in found)
     shallow = ll.Network(ll.GaussianInputs(np.eye(4)), ll.Repeat(4, ll.Attention(heads=4, head_dim="split")))
     found = observations(shallow.trajectory(256, width=48), shallow)
-    assert not any(sentence.startswith("Few networks") for sentence in found)
+    assert not any(sentence.startswith("A few networks") for sentence in found)

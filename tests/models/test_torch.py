@@ -209,7 +209,7 @@ LAYER = functools.partial(nn.TransformerEncoderLayer, 64, 4)
             r"kdim=32 and vdim=64 are not supported.*inputs=\(query, context\)",
         ),
         (lambda: nn.MultiheadAttention(64, 4, kdim=32), (X, X[:, :32]), {}, r"kdim=32 and vdim=64 .*kdim == vdim"),
-        (lambda: nn.MultiheadAttention(64, 4), (X, X[:, :32]), {}, r"the context has shape \(3, 32\)"),
+        (lambda: nn.MultiheadAttention(64, 4), (X, X[:, :32]), {}, r"inputs has a context of shape \(3, 32\)"),
         (
             lambda: nn.MultiheadAttention(64, 4),
             (X, X),
@@ -223,7 +223,7 @@ LAYER = functools.partial(nn.TransformerEncoderLayer, 64, 4)
         (lambda: nn.Transformer(64, 4, 1, 1), X, {}, r"inputs must be two sequences for nn.Transformer"),
         (lambda: nn.Transformer(64, 4, 1, 1), ll.GaussianInputs(np.eye(3)), {}, r"must be two sequences"),
         (lambda: nn.Transformer(64, 4, 1, 1), PAIR, {"mask": np.eye(3) > 0}, r"must be None or 'causal'"),
-        (LAYER, X[:, :32], {}, r"inputs has shape \(3, 32\), but must be \(tokens, 64\)"),
+        (LAYER, X[:, :32], {}, r"inputs has shape \(3, 32\)\. It must be \(tokens, 64\)"),
         (LAYER, X[0], {}, r"inputs has shape \(64,\)"),
         (LAYER, "x", {}, r"inputs='x' must be an array"),
         (LAYER, X * np.nan, {}, r"inputs\[0, 0\] is nan"),

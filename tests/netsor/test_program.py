@@ -100,7 +100,7 @@ def test_scores_of_scores_are_allowed_and_said_to_be_deep(prog):
         (lambda p, o: p.matrix("h"), r"name='h': the program has that name already"),
         (lambda p, o: p.matrix(""), r"non-empty"),
         (lambda p, o: p.matrix("W", var=-1), r"var=-1"),
-        (lambda p, o: p.initial("a", var=-1), r"var=-1: must be a finite number"),
+        (lambda p, o: p.initial("a", var=-1), r"var=-1 must be a finite number"),
         (lambda p, o: p.initials(["a"], cov=np.eye(2)), r"1 vectors need a cov of shape \(1, 1\)"),
         (lambda p, o: p.initials(["a", "b"], cov=np.eye(2), mean=[1.0]), r"mean of length 2"),
         (

@@ -185,7 +185,7 @@ def test_plots_take_axes():
         (lambda p: slr.Problem(9), "tokens", "exactly one"),
         (lambda p: slr.Problem(9, 4, gamma=2), "gamma", "gamma=2.0 must lie in"),
         (lambda p: slr.Problem(9, 4, link="rely"), "link", "Did you mean 'relu'"),
-        (lambda p: p.risk(0.9, 0.0, 0.9), "overlaps", "no four unit vectors"),
+        (lambda p: p.risk(0.9, 0.0, 0.9), "overlaps", "not those of any four unit vectors"),
         (lambda p: p.risk("a", 0.0), "mu", "mu='a' must be a number"),
         (lambda p: p.risk(0.0, 0.0, alpha=0.1), "alpha", "has no effect with method='exact'"),
         (lambda p: slr.descent(p, start="uniform"), "start", "such as slr.start"),

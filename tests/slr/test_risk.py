@@ -264,7 +264,7 @@ def test_closed_mean_field_risks():
     [
         ({"gamma": 0.0}, r"gamma=0.0 must lie in \(0, 1\]"),
         ({"gamma": 1.2}, "gamma=1.2"),
-        ({"tokens": 0}, "tokens=0: must be a positive integer"),
+        ({"tokens": 0}, "tokens=0 must be a positive integer"),
         ({"tokens": None}, "Give exactly one"),
         ({"log_tokens": 3.0}, "Give exactly one"),
         ({"tokens": None, "log_tokens": 700.0}, "log_tokens=700.0 exceeds 600"),
@@ -283,9 +283,9 @@ def test_refused_problems(settings, words):
 @pytest.mark.parametrize(
     ("overlaps", "words"),
     [
-        ((0.9, 0.0, 0.9, 0.0, 0.0), "mu = 0.9.* are those of no four unit vectors"),
-        ((0.0, 0.0, 0.0, 0.0, 1.1), "no four unit vectors"),
-        ((1.0, 1.0, 0.0, 0.0, 0.5), "no four unit vectors"),
+        ((0.9, 0.0, 0.9, 0.0, 0.0), "mu = 0.9.* are not those of any four unit vectors"),
+        ((0.0, 0.0, 0.0, 0.0, 1.1), "not those of any four unit vectors"),
+        ((1.0, 1.0, 0.0, 0.0, 0.5), "not those of any four unit vectors"),
         ((np.nan, 0.0, 0.0, 0.0, 0.0), "must all be finite"),
     ],
 )

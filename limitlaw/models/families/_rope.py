@@ -42,7 +42,7 @@ def rotations(settings: Settings, head_dim: int) -> _Rotations:
     scaling.pop("type", None)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ArgumentError(
-            key, f"{key}: rope_type={kind!r} is not supported. Supported: {', '.join(map(repr, _KINDS))}."
+            key, f"rope_type={kind!r} of {key} is not supported. Supported: {', '.join(map(repr, _KINDS))}."
         )
     needed, optional, rule = _KINDS[kind]
     given_base = settings["rope_theta"]
@@ -54,18 +54,18 @@ def rotations(settings: Settings, head_dim: int) -> _Rotations:
         )
     if scaling.pop("partial_rotary_factor", 1.0) != 1.0:
         raise ArgumentError(
-            key, f"{key}: partial_rotary_factor={given['partial_rotary_factor']!r} is not supported. Leave it out."
+            key, f"partial_rotary_factor={given['partial_rotary_factor']!r} of {key} is not supported. Leave it out."
         )
     if kind in ("llama3", "yarn"):
         scaling.setdefault("original_max_position_embeddings", settings.whole("max_position_embeddings"))
     for name in needed:
         if name not in scaling:
-            raise ArgumentError(key, f"{key}: {name} is missing. rope_type={kind!r} needs it.")
+            raise ArgumentError(key, f"{key} has no {name!r}, which rope_type={kind!r} needs. Add it.")
     for name in scaling:
         if name not in needed + optional:
             near = did_you_mean(name, needed + optional)
             raise ArgumentError(
-                key, f"{key}: {name}={scaling[name]!r} is not a key of rope_type={kind!r}.{near} Remove it."
+                key, f"{name}={scaling[name]!r} of {key} does not belong to rope_type={kind!r}.{near} Remove it."
             )
     numbers = {name: _positive(name, value) for name, value in scaling.items() if name != "truncate"}
     flags = {name: value for name, value in scaling.items() if name == "truncate"}

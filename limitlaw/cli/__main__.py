@@ -1,0 +1,5 @@
+"""`python -m limitlaw.cli`."""
+
+from . import main
+
+main()
