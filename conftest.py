@@ -22,7 +22,7 @@ import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
-from limitlaw.numerics import release_compiled  # noqa: E402
+from limitlaw.numerics.compiled import release_compiled  # noqa: E402
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 

@@ -9,17 +9,8 @@ from scipy.stats import norm
 
 from . import _checks
 from ._checks import ArgumentError, ArgumentTypeError
-from .networks import (
-    GaussianInputs,
-    Layer,
-    Network,
-    Node,
-    Repeat,
-    Residual,
-    as_plain,
-    draw_derived,
-    from_plain,
-)
+from .networks import GaussianInputs, Layer, Network, Node, Repeat, Residual, as_plain, from_plain
+from .networks.derived import draw_derived
 
 FALSE_ALARM = 1e-6  # the probability that a correct layer fails, for all comparisons of one call together
 

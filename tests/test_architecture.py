@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import limitlaw
-from limitlaw.networks import InputLayer, Node, registered
+from limitlaw.networks import InputLayer, Node
+from limitlaw.networks.registry import registered
 
 PACKAGE = Path(limitlaw.__file__).parent
 HOMES = ("networks/layers/", "networks/inputs/")

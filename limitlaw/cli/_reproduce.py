@@ -54,7 +54,7 @@ def reproduce(
 
     from .. import _checks
     from ..figures import FIGURES, GROUPS, Reproduction, Settings, load_figure
-    from ..numerics import available_cores
+    from ..numerics.batches import available_cores
 
     settings = (Settings.quick() if quick else Settings()).override(
         trials=trials, samples=samples, seed=seed, tokens=tokens

@@ -39,7 +39,7 @@ def sweep(
 
     from .._format import format_bytes
     from ..experiments import Sweep, duration, read, write_study_page
-    from ..numerics import available_cores
+    from ..numerics.batches import available_cores
 
     start, console = time.perf_counter(), Console()
     load_modules(load)

@@ -9,7 +9,8 @@ from .. import _checks
 from .._checks import ArgumentError, ArgumentTypeError
 from ..laws import Law
 from ..laws.samples import checked_samples
-from ..numerics import Estimate, kernel_density_on_grid, kernel_sums, scott_bandwidth
+from ..numerics import Estimate
+from ..numerics.density import kernel_density_on_grid, kernel_sums, scott_bandwidth
 
 # Knots for each point of the grid, between which the kernel sums are interpolated.
 _KNOTS = 4

@@ -11,7 +11,10 @@ from math import inf, isinf
 from typing import Any, Protocol
 
 from .. import _checks
-from ..networks import blocks_of, from_plain, parameters_of, seconds_of_a_draw, working_memory
+from ..networks import from_plain
+from ..networks.cost import seconds_of_a_draw, working_memory
+from ..networks.plain import parameters_of
+from ..networks.trajectory import blocks_of
 
 Plain = dict[str, Any]
 

@@ -133,7 +133,7 @@ def _file_to_load(name: str) -> str | None:
 def _initialise(compiled: str, files: list[str]) -> None:
     """In a worker: `compiled` is where the processes share what they compile; `files` define what tasks call."""
     from .._load import load_module
-    from ..numerics import keep_compiled
+    from ..numerics.compiled import keep_compiled
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     # A worker holds both ends of the queue of its executor, so that the end of its parent does not end it.

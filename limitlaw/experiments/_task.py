@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..networks import OwnKind
+from ..networks.registry import OwnKind
 
 Result = dict[str, np.ndarray]
 """What a task computes: named arrays."""

@@ -10,7 +10,7 @@ from typing import Any
 from .. import _progress
 from .._checks import ArgumentError
 from .._load import load_modules
-from ..numerics import keep_compiled
+from ..numerics.compiled import keep_compiled
 from ._state import State
 from ._views import VIEWS, Part
 from ._work import Emit

@@ -11,21 +11,9 @@ import numpy as np
 from .._checks import ArgumentError
 from ..laws import Gaussian
 from ..models import PRESETS, Subject, observations
-from ..networks import (
-    MLP,
-    Attention,
-    GaussianInputs,
-    LayerNorm,
-    Network,
-    Node,
-    Repeat,
-    Residual,
-    RMSNorm,
-    Trajectory,
-    batch_size,
-    blocks_of,
-    seconds_of_a_draw,
-)
+from ..networks import MLP, Attention, GaussianInputs, LayerNorm, Network, Node, Repeat, Residual, RMSNorm, Trajectory
+from ..networks.cost import batch_size, seconds_of_a_draw
+from ..networks.trajectory import blocks_of
 from ._panels import Panel, curve, figure, sentences
 from ._python import call, program, written
 from ._state import State, control

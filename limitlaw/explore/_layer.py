@@ -14,7 +14,8 @@ from scipy.interpolate import PchipInterpolator
 from .._checks import ArgumentError, matrix_of_text
 from ..distances import Convergence, ResolutionWarning, compare, convergence, kl
 from ..laws import Gaussian, Law, ScaleMixture
-from ..networks import Attention, GaussianInputs, GramInputs, Inputs, Network, seconds_of_a_draw
+from ..networks import Attention, GaussianInputs, GramInputs, Inputs, Network
+from ..networks.cost import seconds_of_a_draw
 from ._panels import Panel, curve, figure, sentences, tables
 from ._python import call, program, written
 from ._state import State, control

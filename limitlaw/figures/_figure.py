@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._format import Table
 from ..experiments import Store, Study, Task, dataset_of
-from ..networks import OwnKind
+from ..networks.registry import OwnKind
 from ._settings import Settings
 from ._style import WIDTH, style
 from ._templates import text_of, texts_of

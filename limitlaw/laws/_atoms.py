@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from .._checks import ArgumentError
-from ..numerics import leave_one_batch_out
+from ..numerics.estimate import leave_one_batch_out
 from ._base import hash_of_values, same_values
 
 BATCHES = 256  # so that a standard error is itself known to 5%

@@ -9,7 +9,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._checks import ArgumentError
-from ..numerics import Estimate, jackknife, kernel_density, leave_one_batch_out, scott_bandwidth
+from ..numerics import Estimate, jackknife
+from ..numerics.density import kernel_density, scott_bandwidth
+from ..numerics.estimate import leave_one_batch_out
 from ._arguments import Rng, generator_of, moment_order, shape_of
 from ._law import Law
 from .samples import NEIGHBOURS, checked_samples, neighbour_entropy

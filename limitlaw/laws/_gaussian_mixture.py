@@ -10,7 +10,10 @@ from scipy.special import ndtr, ndtri
 from .. import _checks
 from .._checks import ArgumentError, ArgumentTypeError
 from .._format import Table
-from ..numerics import Estimate, jackknife, largest_power_of_two, leave_one_batch_out, sobol_uniforms
+from ..numerics import Estimate, jackknife
+from ..numerics.batches import largest_power_of_two
+from ..numerics.estimate import leave_one_batch_out
+from ..numerics.integrate import sobol_uniforms
 from ._arguments import Rng, generator_of, real_array, shape_of
 from ._atoms import BATCHES
 from ._joint import JointLaw

@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import _checks
 from .._checks import ArgumentError
-from ..numerics import Estimate, gaussian_expectation
+from ..numerics import Estimate
+from ..numerics.integrate import gaussian_expectation
 from ._arguments import Rng, generator_of, moment_order, shape_of
 from ._empirical import Empirical
 from ._joint import JointLaw

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..networks import Network, seconds_of_a_draw
-from ..numerics import largest_power_of_two
+from ..networks import Network
+from ..networks.cost import seconds_of_a_draw
+from ..numerics.batches import largest_power_of_two
 from ._config import family_of, from_config, read_config
 from .families import PRESETS
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _checks
 from .._checks import ArgumentError, ArgumentTypeError
-from ..numerics import DEFAULT_MEMORY
+from ..numerics.batches import DEFAULT_MEMORY
 
 if TYPE_CHECKING:
     from ._family import Settings

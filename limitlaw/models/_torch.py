@@ -23,7 +23,7 @@ from ..networks import (
     Residual,
     RMSNorm,
 )
-from ..numerics import narrow_root
+from ..numerics.linalg import narrow_root
 from ._tokens import floats, shown
 
 _SUPPORTED = "nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder, nn.Transformer"

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..numerics import Batch, largest_power_of_two, narrow_root
+from ..numerics.batches import Batch, largest_power_of_two
+from ..numerics.linalg import narrow_root
 from ._program import Initials, MatMul, Matrix, Nonlin, Scalar, Score, Value, Vector, coordinatewise, needed_lines
 
 _BATCH_FLOATS = 2**23  # float32 numbers that a batch holds at a time: 32 MiB

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..laws import Gaussian, JointPushforward, Pushforward
-from ..numerics import Activation, Estimate, gaussian_axis, gaussian_expectation, narrow_root, sobol_normals
+from ..numerics import Activation, Estimate
+from ..numerics.integrate import gaussian_axis, gaussian_expectation, sobol_normals
+from ..numerics.linalg import narrow_root
 from ._program import (
     AssumptionError,
     Initials,

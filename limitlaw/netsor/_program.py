@@ -8,7 +8,9 @@ import jax
 import numpy as np
 
 from .. import _checks
-from ..numerics import DEFAULT_MEMORY, Activation, activation as as_activation, check_coordinatewise, draw_batches
+from ..numerics import Activation, activation as as_activation
+from ..numerics.activations import check_coordinatewise
+from ..numerics.batches import DEFAULT_MEMORY, draw_batches
 
 
 class AssumptionError(ValueError):

@@ -1,12 +1,5 @@
-from ._cost import (
-    batch_size as batch_size,
-    cost_of as cost_of,
-    seconds_of_a_draw as seconds_of_a_draw,
-    working_memory as working_memory,
-)
-from ._dense import Activity as Activity, Realisation as Realisation
-from ._derived import draw_derived as draw_derived
-from ._described import Traced as Traced
+"""Networks, their inputs and layers, and the contracts of layers. Other rooms import the rest from the modules."""
+
 from ._layer import (
     Combinator as Combinator,
     Context as Context,
@@ -20,10 +13,7 @@ from ._layer import (
     RowMap as RowMap,
 )
 from ._network import Network as Network
-from ._plain import as_plain as as_plain, from_plain as from_plain, parameters_of as parameters_of
-from ._registry import OwnKind as OwnKind, own_kinds as own_kinds, registered as registered
-from ._state import Fresh as Fresh, Tokens as Tokens
-from ._trajectory import Trajectory as Trajectory, blocks_of as blocks_of, excess_kurtosis as excess_kurtosis
+from .dense import Realisation as Realisation
 from .inputs import (
     Embedding as Embedding,
     GaussianInputs as GaussianInputs,
@@ -43,3 +33,5 @@ from .layers import (
     Residual as Residual,
     RMSNorm as RMSNorm,
 )
+from .plain import as_plain as as_plain, from_plain as from_plain
+from .trajectory import Trajectory as Trajectory

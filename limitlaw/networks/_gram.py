@@ -19,10 +19,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._checks import ArgumentError, is_traced
-from ..numerics import multiply, psd_root, random
+from ..numerics import random
+from ..numerics.linalg import multiply, psd_root
 from ._layer import Context, InputLayer, Layout, NetworkParts, Node, Purpose
 from ._rules import LeafRule, as_numbers
-from ._state import (
+from .state import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
     Frame,

@@ -10,9 +10,9 @@ import numpy as np
 from .. import laws
 from .._checks import ArgumentError
 from ..numerics import Estimate, jackknife
-from ._cost import cost_of
 from ._gram import needed_layers
 from ._layer import NetworkParts, Node, unrolled
+from .cost import cost_of
 
 Draw = Callable[..., np.ndarray]
 

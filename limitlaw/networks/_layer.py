@@ -18,13 +18,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .. import _checks
 from .._checks import ArgumentError, ArgumentTypeError
 from ..numerics import random
-from ._described import Described
-from ._registry import register
+from .described import Described
+from .registry import register
 
 if TYPE_CHECKING:
     from ..laws import Atoms
     from ..netsor import Program, Scalar, Vector
-    from ._state import Rule, Scope, State
+    from .state import Rule, Scope, State
 
 BY_TOKEN = ("scores", "entropy")  # observables of shape (heads, tokens, ...), of which one token can be asked for
 _ROUNDING = 1e-6  # how far from a whole number floating point may leave a column count written as ratio * width
@@ -742,7 +742,7 @@ class Layer(Node):
         return derived_rule(self, width, layout, purpose) if rule is None else rule
 
     def apply_dense(self, stream: Any, scope: "Scope") -> Any:
-        from ._dense import apply_layer
+        from .dense import apply_layer
 
         return apply_layer(self, stream, scope)
 
@@ -881,7 +881,7 @@ class RowMap(Node):
         return bound_rows(self)
 
     def apply_dense(self, stream: Any, scope: "Scope") -> Any:
-        from ._dense import apply_rows
+        from .dense import apply_rows
 
         return apply_rows(self, stream, scope)
 
@@ -934,7 +934,7 @@ class Combinator(Node):
         return BoundCombinator.of(self, width, layout, purpose)
 
     def apply_dense(self, stream: Any, scope: "Scope") -> Any:
-        from ._dense import DenseRule
+        from .dense import DenseRule
 
         return self.apply(tuple(DenseRule(part) for part in self.parts), stream, scope)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .._checks import ArgumentError
 from ..netsor import Program, Scalar, Vector, sampler as program_sampler
-from ..numerics import Batch
+from ..numerics.batches import Batch
 from ._layer import NetworkParts
 
 

@@ -12,14 +12,15 @@ from jaxtyping import Array, PRNGKeyArray
 from .. import _checks, _progress
 from .._checks import ArgumentError, ArgumentTypeError
 from .._format import Table
-from ..numerics import DEFAULT_MEMORY, Batch, calls_lapack, draw_batches, seed_key
-from . import _cost, _dense, _gram, _law, _lazy
-from ._described import Described, Traced
+from ..numerics.batches import DEFAULT_MEMORY, Batch, draw_batches, seed_key
+from ..numerics.linalg import calls_lapack
+from . import _gram, _law, _lazy, cost, dense
 from ._gram import BoundNetwork, has_blocks, needed_layers
 from ._layer import BY_TOKEN, InputLayer, Layer, Layout, Node, Purpose, RowMap, zero_after
 from ._rules import check_declared, derived_rule
-from ._state import Recorder
-from ._trajectory import Trajectory, trajectory
+from .described import Described, Traced
+from .state import Recorder
+from .trajectory import Trajectory, trajectory
 
 if TYPE_CHECKING:
     from ..laws import GaussianMixture, Law
@@ -256,10 +257,10 @@ class Network(Described):
         if reading == "lazy":
             return _lazy.batch_of(self, int(width), observe, rows)
         if reading == "dense":
-            size, memory = _dense.batch_of(self, int(width), layers)
+            size, memory = dense.batch_of(self, int(width), layers)
 
             def draw_densely(key: PRNGKeyArray) -> Array:
-                draws = _dense.draw_batch(self.inputs, layers, int(width), observe, rows, size, key)
+                draws = dense.draw_batch(self.inputs, layers, int(width), observe, rows, size, key)
                 if not _checks.is_traced(draws) and not bool(jnp.isfinite(draws).all()):
                     raise _gram.beyond_single_precision("within the layers")
                 return draws
@@ -267,7 +268,7 @@ class Network(Described):
             return Batch(draw_densely, size, memory)
         bound = BoundNetwork.of(self, layers, width, self._purpose(observe))
         heads = self._observed_heads(layers, observe, width)
-        size = _cost.batch_size(self, width, heads)
+        size = cost.batch_size(self, width, heads)
         by_block = has_blocks(layers)
 
         def draw(key: PRNGKeyArray) -> Array:
@@ -276,7 +277,7 @@ class Network(Described):
             _gram.check_sound(recorder)
             return draws
 
-        return Batch(draw, size, _cost.memory(self, width, size, heads), alone=calls_lapack(self.tokens))
+        return Batch(draw, size, cost.memory(self, width, size, heads), alone=calls_lapack(self.tokens))
 
     def _observed_heads(self, layers: tuple[Node, ...], observe: str, width: int | float) -> int:
         """The number of token matrices that a draw of an observable of a layer returns."""
@@ -284,7 +285,7 @@ class Network(Described):
             return 0
         return int(layers[-1].cost(width, self.layout).matrices)
 
-    def realise(self, width: int | None = None, seed: int = 0) -> "_dense.Realisation":
+    def realise(self, width: int | None = None, seed: int = 0) -> "dense.Realisation":
         """Draw one network: its weights by path, and the function of the tokens that they define.
 
         Args:
@@ -306,7 +307,7 @@ class Network(Described):
         """
         checked = self.check_width(width)
         self._check_finite("dense", checked)
-        return _dense.realise(self.inputs, self.layers, int(checked), seed_key(_checks.seed(seed)))
+        return dense.realise(self.inputs, self.layers, int(checked), seed_key(_checks.seed(seed)))
 
     def trajectory(
         self,

@@ -14,10 +14,12 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._checks import ArgumentError, is_traced
-from ..numerics import largest_power_of_two, multiply, psd_root, random
-from ._described import Traced
+from ..numerics import random
+from ..numerics.batches import largest_power_of_two
+from ..numerics.linalg import multiply, psd_root
 from ._layer import BY_TOKEN, Combinator, Context, InputLayer, Layer, Layout, Matrix, Purpose, RowMap
-from ._state import (
+from .described import Traced
+from .state import (
     Frame,
     Fresh,
     NamedKey,

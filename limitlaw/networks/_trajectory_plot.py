@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from ._trajectory import Trajectory
+    from .trajectory import Trajectory
 
 _LABELS = {
     "variance": "variance of a coordinate",

@@ -10,7 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from .._checks import ArgumentError, boolean, positive_integer, seed as checked_seed
-from ..numerics import seed_key
+from ..numerics.batches import seed_key
 from ._arguments import check_recorded, number_of_steps, positive
 from ._descent import Descent
 from ._empirical import check_schedule, descend, draw_data

@@ -6,7 +6,7 @@ import pytest
 
 from limitlaw._load import load_module
 from limitlaw.experiments import Store, Study, TaskError, complete
-from limitlaw.networks import own_kinds
+from limitlaw.networks.registry import own_kinds
 
 FILE = """
 import jax.numpy as jnp

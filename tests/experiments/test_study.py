@@ -640,7 +640,7 @@ def test_measures_of_networks_with_options():
     t = of.trajectory(500, width=8, seed=seeds.pop())
     K = t.gram.astype(float)
     v = K[:, :, 0, 0] + K[:, :, 1, 1] - 2 * K[:, :, 0, 1]
-    assert np.allclose(data.readout_kurtosis[1:], ll.networks.excess_kurtosis(v)[0][1:], rtol=1e-9)
+    assert np.allclose(data.readout_kurtosis[1:], ll.networks.trajectory.excess_kurtosis(v)[0][1:], rtol=1e-9)
     assert np.allclose(data.block_gap, 1 - t.summary()["cosine"][0], atol=1e-6)
     assert data.x.values.tolist() == [-2, -1, 0, 1, 2]
     law = of.score_law(1, 2, width=8, samples=500, seed=next(iter(m.task.settings["seed"] for m in study.measurements)))

@@ -13,7 +13,7 @@ from limitlaw._format import listing, percent, typeset
 from limitlaw.experiments import Store
 from limitlaw.experiments.measures import pair_gap
 from limitlaw.figures import FIGURES, GROUPS, Settings, _depth as deep, deep_heads
-from limitlaw.networks import excess_kurtosis
+from limitlaw.networks.trajectory import excess_kurtosis
 
 REFERENCE = json.loads((Path(__file__).parent.parent / "data" / "deep_reference.json").read_text())
 

@@ -7,7 +7,7 @@ import pytest
 from same_law import FALSE_ALARM, assert_same_law, smallest_p, some_at_length
 
 import limitlaw as ll
-from limitlaw.networks import draw_derived
+from limitlaw.networks.derived import draw_derived
 
 AR = 0.3 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
 SCORE_BIAS = np.random.default_rng(0).normal(size=(2, 3, 3))

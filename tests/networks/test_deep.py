@@ -11,7 +11,8 @@ from same_law import FALSE_ALARM, assert_same_law, examples, smallest_p, some_at
 
 import limitlaw as ll
 from limitlaw._checks import ArgumentError
-from limitlaw.networks import batch_size, excess_kurtosis, working_memory
+from limitlaw.networks.cost import batch_size, working_memory
+from limitlaw.networks.trajectory import excess_kurtosis
 
 AR = 0.3 ** np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
 SCORE_BIAS = np.random.default_rng(0).normal(size=(2, 4, 4))

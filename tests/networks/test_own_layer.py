@@ -14,7 +14,9 @@ from same_law import FALSE_ALARM, assert_same_law, smallest_p, some_at_length
 
 import limitlaw as ll
 from limitlaw.experiments import Sweep, read
-from limitlaw.networks import InputLayer, RowMap, as_plain, cost_of, draw_derived, from_plain
+from limitlaw.networks import InputLayer, RowMap, as_plain, from_plain
+from limitlaw.networks.cost import cost_of
+from limitlaw.networks.derived import draw_derived
 
 AR = 0.5 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
 

@@ -9,7 +9,7 @@ import pytest
 
 import limitlaw as ll
 from limitlaw._checks import ArgumentError, ArgumentTypeError
-from limitlaw.numerics import gaussian_expectation
+from limitlaw.numerics.integrate import gaussian_expectation
 
 CLOSED = ["identity", "relu", "erf", "gelu"]
 

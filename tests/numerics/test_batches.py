@@ -12,7 +12,7 @@ from rich.console import Console
 
 from limitlaw import _progress
 from limitlaw._checks import ArgumentError
-from limitlaw.numerics import Batch, draw_batches, seed_key
+from limitlaw.numerics.batches import Batch, draw_batches, seed_key
 
 NORMALS = Batch(lambda key: jax.random.normal(key, (64, 3)), size=64, memory=64 * 3 * 4)
 
@@ -122,7 +122,7 @@ import hashlib, sys
 import jax
 import numpy as np
 import limitlaw as ll
-from limitlaw.numerics import Batch, draw_batches
+from limitlaw.numerics.batches import Batch, draw_batches
 
 seen = set()
 def draw(key):

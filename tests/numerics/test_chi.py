@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from same_law import FALSE_ALARM, assert_mean
 
-from limitlaw.numerics import chi_square_mean
+from limitlaw.numerics.chi import chi_square_mean
 
 DOFS = [1, 2, 3, 4, 5, 9, 16, 33, 64, 257, 1024, 10_000, 1_000_000]
 

@@ -8,7 +8,7 @@ MANY_PROGRAMS = """
 import mmap
 import jax
 import jax.numpy as jnp
-from limitlaw.numerics import Batch, draw_batches
+from limitlaw.numerics.batches import Batch, draw_batches
 
 allowed = int(open("/proc/sys/vm/max_map_count").read())
 free = allowed - sum(1 for _ in open("/proc/self/maps"))

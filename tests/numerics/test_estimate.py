@@ -9,7 +9,8 @@ import pytest
 
 from limitlaw import Estimate
 from limitlaw._checks import ArgumentError, ArgumentTypeError
-from limitlaw.numerics import jackknife, leave_one_batch_out
+from limitlaw.numerics import jackknife
+from limitlaw.numerics.estimate import leave_one_batch_out
 
 RNG = np.random.default_rng(0)
 

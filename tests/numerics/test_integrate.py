@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from limitlaw.numerics import gaussian_expectation, sobol_normals, sobol_uniforms
+from limitlaw.numerics.integrate import gaussian_expectation, sobol_normals, sobol_uniforms
 
 
 @pytest.mark.parametrize("dimension", [0, 1, 2, 3])

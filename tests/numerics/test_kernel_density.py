@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from limitlaw.numerics import kernel_density_on_grid
+from limitlaw.numerics.density import kernel_density_on_grid
 
 
 def test_a_gap_between_samples_is_filled_by_far_kernels():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from same_law import assert_mean, assert_same_law, some_at_length
 
-from limitlaw.numerics import bartlett, bartlett_normals, gram, multiply, psd_root
+from limitlaw.numerics.bartlett import bartlett, bartlett_normals
+from limitlaw.numerics.linalg import gram, multiply, psd_root
 
 
 @hypothesis.given(

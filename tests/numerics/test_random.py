@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from limitlaw.numerics import random, seed_key
+from limitlaw.numerics import random
+from limitlaw.numerics.batches import seed_key
 
 KEY = seed_key(2**63 + 11)  # both words of the key matter
 

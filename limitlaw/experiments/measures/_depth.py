@@ -9,7 +9,8 @@ import numpy as np
 
 from ... import _checks
 from ..._checks import ArgumentError
-from ...networks import Trajectory, excess_kurtosis, from_plain
+from ...networks import Trajectory, from_plain
+from ...networks.trajectory import excess_kurtosis
 from .._family import Member
 from .._task import Result, Task
 from ._law import Plain, width_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...networks import own_kinds
+from ...networks.registry import own_kinds
 from .._family import Member, program_of, toward
 from .._task import Result, Task
 

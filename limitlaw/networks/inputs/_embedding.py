@@ -12,10 +12,10 @@ from jaxtyping import Array, Float
 
 from ... import _checks
 from ..._checks import ArgumentError, ArgumentTypeError
-from .._described import Traced
 from .._layer import Context, Cost, InputLayer, Layout, Purpose, RowMap
 from .._rules import as_numbers, fixed
-from .._state import Fresh, Stream, Tokens, add_rows, reveal
+from ..described import Traced
+from ..state import Fresh, Stream, Tokens, add_rows, reveal
 
 _SINUSOID_BASE = 10_000.0  # of the frequencies, as in Vaswani et al. 2017
 _SINUSOID_NODES = 4096  # of a midpoint rule over frequencies, which replaces the coordinates at infinite width

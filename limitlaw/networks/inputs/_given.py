@@ -12,10 +12,10 @@ from jaxtyping import Array, Float
 from ... import _checks
 from ..._checks import ArgumentError, ArgumentTypeError
 from ...netsor import Program, Vector
-from ...numerics import narrow_root
+from ...numerics.linalg import narrow_root
 from .._layer import Context, Cost, InputLayer, Layout, Purpose
 from .._rules import as_numbers, fixed
-from .._state import SMALLEST_VARIANCE, Fresh, Stream
+from ..state import SMALLEST_VARIANCE, Fresh, Stream
 
 
 class _Given(InputLayer):

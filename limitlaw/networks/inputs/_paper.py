@@ -11,11 +11,13 @@ from jaxtyping import Array, Float
 
 from ... import _checks
 from ...netsor import Program, Vector
-from ...numerics import Activation, activation as resolve_activation, chi_square_mean, psd_root, random
+from ...numerics import Activation, activation as resolve_activation, random
+from ...numerics.chi import chi_square_mean
+from ...numerics.linalg import psd_root
 from .._layer import Context, Cost, InputLayer, Purpose
 from .._rules import as_numbers, averaged_products
-from .._state import Isotropic, Stream, Tokens
 from ..layers._dense import USUAL_UNITS
+from ..state import Isotropic, Stream, Tokens
 
 _NORMAL_REACH = 9.0  # a standard normal exceeds it with probability 2e-19
 _FLOAT32_REACH = 6.0  # no standard normal drawn in float32 is larger

@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ... import _checks
-from ...numerics import Activation, activation as resolve_activation, multiply, psd_root
+from ...numerics import Activation, activation as resolve_activation
+from ...numerics.linalg import multiply, psd_root
 from .._layer import Context, Cost, Layer, Layout, Matrix, Purpose
 from .._rules import LeafRule, as_numbers, averaged_products
-from .._state import Frame, Stream, Tokens
+from ..state import Frame, Stream, Tokens
 
 
 class Dense(Layer):

@@ -11,10 +11,11 @@ from jaxtyping import Array, Float
 
 from ... import _checks
 from ..._checks import ArgumentError
-from ...numerics import Activation, activation as resolve_activation, multiply
+from ...numerics import Activation, activation as resolve_activation
+from ...numerics.linalg import multiply
 from .._layer import Context, Cost, Layer, Layout, Matrix, Purpose
 from .._rules import ContractedRule, as_numbers, averaged_products
-from .._state import Tokens
+from ..state import Tokens
 from ._dense import USUAL_UNITS, with_bias
 
 

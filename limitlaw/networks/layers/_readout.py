@@ -2,7 +2,7 @@
 
 from ... import _checks
 from .._layer import Combinator, Node, call_repr, checked_layers, unrolled
-from .._state import Rule, Scope, State, in_turn
+from ..state import Rule, Scope, State, in_turn
 from ._linear import Linear
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from ... import _checks
 from ..._checks import ArgumentError
 from .._layer import Combinator, Layout, Node, call_repr, checked_layers, unrolled, zero_after
-from .._state import Rule, Scope, State, in_turn, repeated
+from ..state import Rule, Scope, State, in_turn, repeated
 
 _MOST_REPETITIONS = 1_000_000  # more would take hours, and is likely a mistake
 _MOST_UNROLLED = 1_000  # nodes that a limit is followed through one by one, in a fraction of a second

@@ -4,9 +4,9 @@ import numpy as np
 
 from ... import _checks
 from ..._checks import ArgumentError, ArgumentTypeError
-from .._described import Traced
 from .._layer import Combinator, Layout, Node, RowMap, call_repr, checked_layers, zero_after
-from .._state import Rule, Scope, State, fused
+from ..described import Traced
+from ..state import Rule, Scope, State, fused
 
 
 class Residual(Combinator):

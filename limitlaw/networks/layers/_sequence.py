@@ -5,7 +5,7 @@ import numpy as np
 from ... import _checks
 from ..._checks import ArgumentError
 from .._layer import Combinator, Layout, Node, call_repr, checked_layers, zero_after
-from .._state import Rule, Scope, State, in_turn
+from ..state import Rule, Scope, State, in_turn
 
 
 class OnSequence(Combinator):

@@ -15,19 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ....numerics import (
-    bartlett,
-    bartlett_normals,
-    gram as gram_of,
-    multiply,
-    psd_root,
-    random,
-    sobol_uniforms,
-    transpose,
-)
+from ....numerics import random
+from ....numerics.bartlett import bartlett, bartlett_normals
+from ....numerics.integrate import sobol_uniforms
+from ....numerics.linalg import gram as gram_of, multiply, psd_root, transpose
 from ..._layer import Context, Layout, Matrix
 from ..._rules import ContractedRule
-from ..._state import Tokens
+from ...state import Tokens
 
 _EXPECTATION_POINTS = 4096  # shifted Sobol points for E[P K P^T] at heads=inf: an error of 1e-4 for four tokens
 EXPECTATION_AT_ONCE = 16  # Sobol points in one step, so memory stays that of a few heads

@@ -19,7 +19,8 @@ from scipy.special import gammainccinv, gammaincinv, ndtr
 
 from .... import _progress
 from ....laws import Atoms
-from ....numerics import largest_power_of_two, sobol_normals
+from ....numerics.batches import largest_power_of_two
+from ....numerics.integrate import sobol_normals
 from ..._layer import Layout
 
 if TYPE_CHECKING:

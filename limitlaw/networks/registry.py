@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._checks import ArgumentError, suggestion
-from ._described import Described
+from .described import Described
 
 _REGISTERED: dict[str, dict[tuple[str, str], type[Described]]] = {}
 
@@ -30,7 +30,8 @@ def registered(family: type[Described]) -> dict[str, type[Described]]:
         The classes. If several have the same name, the one defined last.
 
     Example:
-        >>> from limitlaw.networks import InputLayer, registered
+        >>> from limitlaw.networks import InputLayer
+        >>> from limitlaw.networks.registry import registered
         >>> "GramInputs" in registered(InputLayer)
         True
     """
@@ -85,7 +86,7 @@ class OwnKind:
         digest: A digest of the code that defines it.
 
     Example:
-        >>> from limitlaw.networks import OwnKind
+        >>> from limitlaw.networks.registry import OwnKind
         >>> OwnKind("Attention", "limitlaw.networks", "", "").load()  # known already
     """
 
@@ -127,7 +128,8 @@ def own_kinds(table: Mapping[str, Any]) -> tuple[OwnKind, ...]:
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.networks import as_plain, own_kinds
+        >>> from limitlaw.networks import as_plain
+        >>> from limitlaw.networks.registry import own_kinds
         >>> own_kinds(as_plain(ll.Network(ll.Inputs(2), ll.Attention())))
         ()
     """

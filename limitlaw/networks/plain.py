@@ -11,10 +11,10 @@ import numpy as np
 
 from .._checks import ArgumentError, known_keys
 from ..numerics import Activation, activation as resolve_activation
-from ._described import Described, annotations_of, float_fields
 from ._layer import InputLayer, Node
 from ._network import Network
-from ._registry import named, registered
+from .described import Described, annotations_of, float_fields
+from .registry import named, registered
 
 Plain = dict[str, Any]
 
@@ -88,7 +88,7 @@ def parameters_of(kind: str) -> list[str]:
         The names of its arguments as keys of a table; an empty list if the class is unknown.
 
     Example:
-        >>> from limitlaw.networks import parameters_of
+        >>> from limitlaw.networks.plain import parameters_of
         >>> parameters_of("Readout")
         ['layers', 'std', 'bias_std']
     """

@@ -239,7 +239,7 @@ def leave_one_batch_out(batches: np.ndarray) -> np.ndarray:
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.numerics import leave_one_batch_out
+        >>> from limitlaw.numerics.estimate import leave_one_batch_out
         >>> leave_one_batch_out(np.array([1.0, 2.0, 6.0])).tolist()
         [4.0, 3.5, 1.5]
     """
@@ -263,7 +263,8 @@ def jackknife(value: float, *left_out_values: np.ndarray, corrected: bool = True
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.numerics import jackknife, leave_one_batch_out
+        >>> from limitlaw.numerics import jackknife
+        >>> from limitlaw.numerics.estimate import leave_one_batch_out
         >>> batches = np.random.default_rng(0).normal(3.0, 1.0, 50)
         >>> squared = jackknife(batches.mean() ** 2, leave_one_batch_out(batches) ** 2)
         >>> bool(np.isclose(squared, batches.mean() ** 2 - batches.var(ddof=1) / 50))  # the bias of a squared mean

@@ -151,7 +151,7 @@ class Traced(eqx.Module):
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.networks import Traced
+        >>> from limitlaw.networks.described import Traced
         >>> traced = Traced.of(ll.MLP("relu", in_std=0.5))
         >>> [float(x) for x in traced.numbers][1], traced.value.activation
         (0.5, relu)

@@ -14,11 +14,13 @@ from scipy.special import ndtr, ndtri
 from .. import _checks, laws
 from .._checks import ArgumentError
 from .._format import Table, format_bytes
-from ..numerics import Batch, Estimate, calls_lapack, draw_batches, random
-from ._cost import batch_size, memory
+from ..numerics import Estimate, random
+from ..numerics.batches import Batch, draw_batches
+from ..numerics.linalg import calls_lapack
 from ._gram import BoundNetwork, boundaries, check_sound, has_blocks
 from ._layer import Layer, Layout, NetworkParts, Node, Purpose
-from ._state import Recorder, Scope
+from .cost import batch_size, memory
+from .state import Recorder, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -437,7 +439,7 @@ def excess_kurtosis(variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.networks import excess_kurtosis
+        >>> from limitlaw.networks.trajectory import excess_kurtosis
         >>> v = np.random.default_rng(0).chisquare(6, 100_000) / 6
         >>> value, error = excess_kurtosis(v)
         >>> bool(abs(value - 1) < 4 * error), bool(error < 0.02)  # 6 / dof
@@ -477,7 +479,7 @@ def blocks_of(net: NetworkParts) -> int:
 
     Example:
         >>> import numpy as np, limitlaw as ll
-        >>> from limitlaw.networks import blocks_of
+        >>> from limitlaw.networks.trajectory import blocks_of
         >>> inputs = ll.GramInputs(np.eye(2), sequences=[1, 1])
         >>> blocks_of(ll.Network(inputs, ll.OnSequence(0, ll.Repeat(3, ll.MLP()), ll.LayerNorm()), ll.Readout()))
         4

@@ -24,7 +24,7 @@ def scott_bandwidth(samples: np.ndarray) -> float:
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.numerics import scott_bandwidth
+        >>> from limitlaw.numerics.density import scott_bandwidth
         >>> round(scott_bandwidth(np.array([-1.0, 0.0, 1.0] * 10)), 6)
         0.420622
     """
@@ -47,7 +47,7 @@ def kernel_density(samples: np.ndarray, x: np.ndarray, bandwidth: float) -> np.n
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.numerics import kernel_density
+        >>> from limitlaw.numerics.density import kernel_density
         >>> kernel_density(np.array([0.0]), np.array([0.0, 1.0]), 1.0).round(6).tolist()
         [0.398942, 0.241971]
     """
@@ -73,7 +73,7 @@ def kernel_density_on_grid(samples: np.ndarray, low: float, high: float, points:
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.numerics import kernel_density, kernel_density_on_grid
+        >>> from limitlaw.numerics.density import kernel_density, kernel_density_on_grid
         >>> samples = np.random.default_rng(0).normal(size=10_000)
         >>> direct = kernel_density(samples, np.linspace(-5, 5, 11), 0.2)
         >>> bool(np.allclose(kernel_density_on_grid(samples, -5.0, 5.0, 11, 0.2), direct, rtol=1e-5))
@@ -104,7 +104,7 @@ def kernel_sums(weights: np.ndarray, step: float, bandwidth: float) -> np.ndarra
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.numerics import kernel_sums
+        >>> from limitlaw.numerics.density import kernel_sums
         >>> (-2 * np.log(kernel_sums(np.array([0.0, 0.0, 1.0]), 0.5, 1.0))).round(9).tolist()  # squared distances
         [1.0, 0.25, -0.0]
     """

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._chi import chi_square_mean
+from .chi import chi_square_mean
 
 
 def bartlett_normals(vectors: int, axes: int) -> int:
@@ -22,7 +22,7 @@ def bartlett_normals(vectors: int, axes: int) -> int:
         The number of normals.
 
     Example:
-        >>> from limitlaw.numerics import bartlett_normals
+        >>> from limitlaw.numerics.bartlett import bartlett_normals
         >>> bartlett_normals(3, 3), bartlett_normals(3, 1)
         (6, 3)
     """
@@ -50,7 +50,7 @@ def bartlett(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import bartlett
+        >>> from limitlaw.numerics.bartlett import bartlett
         >>> bartlett(jnp.array([0.3, -1.0, 0.2]), 2, 2, jnp.inf).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
         >>> bartlett(jnp.array([0.3, -1.0, 0.2]), 2, 2, 1)[:, 1].tolist()  # one dimension has no second axis

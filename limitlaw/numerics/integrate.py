@@ -42,7 +42,7 @@ def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.n
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import gaussian_expectation
+        >>> from limitlaw.numerics.integrate import gaussian_expectation
         >>> value, error = gaussian_expectation(lambda xi: jnp.cos(xi[0] + 2 * xi[1]), 2)
         >>> print(value.round(12), error < 1e-12)  # exp(-5/2)
         0.082084998624 True
@@ -79,7 +79,7 @@ def gaussian_axis(count: int, reach: float = REACH, shift: float = 0.0) -> tuple
         The nodes, and weights that sum to 1, `(count,)` each.
 
     Example:
-        >>> from limitlaw.numerics import gaussian_axis
+        >>> from limitlaw.numerics.integrate import gaussian_axis
         >>> nodes, weights = gaussian_axis(64)
         >>> print(round(float(weights @ nodes**4), 12))
         3.0
@@ -136,7 +136,7 @@ def mehler_kernel(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics._integrate import mehler_kernel  # of squares: 1 + 2 rho^2
+        >>> from limitlaw.numerics.integrate import mehler_kernel  # of squares: 1 + 2 rho^2
         >>> print(mehler_kernel(lambda x: x**2, jnp.ones(2), jnp.array([[1.0, 0.5], [0.5, 1.0]])).round(4))
         [[3.  1.5]
          [1.5 3. ]]
@@ -175,7 +175,7 @@ def hermite_mean(phi: Callable[[jax.Array], jax.Array], variance: Float[Array, "
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import hermite_mean
+        >>> from limitlaw.numerics.integrate import hermite_mean
         >>> hermite_mean(lambda x: x**2, jnp.array([1.0, 4.0])).round(4).tolist()
         [1.0, 4.0]
     """
@@ -196,7 +196,7 @@ def mehler_error(phi: Callable[[jax.Array], jax.Array]) -> float:
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics._integrate import mehler_error
+        >>> from limitlaw.numerics.integrate import mehler_error
         >>> mehler_error(jnp.tanh) < 1e-6, mehler_error(jnp.sign) > 0.05
         (True, True)
     """
@@ -223,7 +223,7 @@ def sobol_uniforms(dimension: int, points: int, rng: int | np.random.Generator) 
         An array `(dimension, points)` in float64.
 
     Example:
-        >>> from limitlaw.numerics import sobol_uniforms
+        >>> from limitlaw.numerics.integrate import sobol_uniforms
         >>> sobol_uniforms(3, 4096, 0).mean().round(4)
         np.float64(0.5)
     """
@@ -245,7 +245,7 @@ def sobol_normals(dimension: int, points: int, rng: int | np.random.Generator) -
         An array `(dimension, points)` in float64.
 
     Example:
-        >>> from limitlaw.numerics import sobol_normals
+        >>> from limitlaw.numerics.integrate import sobol_normals
         >>> print(abs((sobol_normals(3, 4096, 0) ** 2).mean(axis=1) - 1).max() < 5e-3)
         True
     """

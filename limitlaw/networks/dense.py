@@ -14,11 +14,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._checks import ArgumentError, known_keys
-from ..numerics import largest_power_of_two
-from ._described import Traced
+from ..numerics.batches import largest_power_of_two
 from ._layer import Context, InputLayer, Layer, Layout, NetworkParts, Node, RowMap
 from ._rules import bias_stream, checked_matrices, inner_of, latents_of, matrix_stream
-from ._state import LARGEST_VARIANCE, SMALLEST_VARIANCE, Frame, Scope, Weights, in_turn
+from .described import Traced
+from .state import LARGEST_VARIANCE, SMALLEST_VARIANCE, Frame, Scope, Weights, in_turn
 
 _BATCH_FLOATS = 2**24  # numbers that one batch holds at a time: 64 MiB
 _BATCH_NORMALS = 2**25  # numbers that one batch draws: a fraction of a second, so an interrupt takes effect soon
@@ -35,7 +35,7 @@ class Activity(eqx.Module):
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.networks import Activity
+        >>> from limitlaw.networks.dense import Activity
         >>> x = Activity(jnp.array([[2.0, 4.0]]))
         >>> x.covariance.tolist()
         [[10.0]]

@@ -16,7 +16,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._checks import is_traced
-from ..numerics import bartlett, bartlett_normals, gram as gram_of, multiply, psd_root, random
+from ..numerics import random
+from ..numerics.bartlett import bartlett, bartlett_normals
+from ..numerics.linalg import gram as gram_of, multiply, psd_root
 from ._layer import Layout, RowMap, digest
 
 # Variances outside this range are refused. It ends eight orders of magnitude before float32 does (1.2e-38 and 3.4e38),
@@ -327,7 +329,7 @@ class Tokens:
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.networks import Tokens
+        >>> from limitlaw.networks.state import Tokens
         >>> tokens = Tokens(jnp.array([[2.0, 0.0], [1.0, 1.0]]), jnp.float32(64))
         >>> tokens.gram.tolist()
         [[4.0, 2.0], [2.0, 2.0]]
@@ -408,7 +410,7 @@ class Fresh(_Unsettled):
 
     Example:
         >>> import jax, jax.numpy as jnp
-        >>> from limitlaw.networks import Fresh
+        >>> from limitlaw.networks.state import Fresh
         >>> Fresh(jnp.ones((1, 1, 1)), jnp.float32(8), jax.random.key(0)).covariance.shape
         (1, 1, 1)
     """

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from ..numerics import Batch, draw_batches, largest_power_of_two
+from ..numerics.batches import Batch, draw_batches, largest_power_of_two
 from ._gram import BoundNetwork, draw_batch, needed_layers
 from ._layer import Layer, NetworkParts, Purpose
 from ._rules import derived_rule
@@ -35,7 +35,7 @@ def draw_derived(
 
     Example:
         >>> import numpy as np, limitlaw as ll
-        >>> from limitlaw.networks import draw_derived
+        >>> from limitlaw.networks.derived import draw_derived
         >>> net = ll.Network(ll.GramInputs(np.eye(2)), ll.MLP(ratio=2))
         >>> draw_derived(net, 5, width=8).shape
         (5, 2, 2)

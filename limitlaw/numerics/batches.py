@@ -20,7 +20,7 @@ from .. import _progress
 from .._checks import ArgumentError
 from .._format import format_bytes
 from . import random
-from ._compiled import release_compiled
+from .compiled import release_compiled
 
 DEFAULT_MEMORY = 2**30  # bytes that sampling may take unless told otherwise
 
@@ -36,7 +36,7 @@ def seed_key(seed: int) -> PRNGKeyArray:
 
     Example:
         >>> import jax
-        >>> from limitlaw.numerics import seed_key
+        >>> from limitlaw.numerics.batches import seed_key
         >>> bool((seed_key(7) == jax.random.key(7)).all())
         True
     """
@@ -55,7 +55,7 @@ def largest_power_of_two(at_most: int | float) -> int:
         The power.
 
     Example:
-        >>> from limitlaw.numerics import largest_power_of_two
+        >>> from limitlaw.numerics.batches import largest_power_of_two
         >>> largest_power_of_two(1000), largest_power_of_two(0.1)
         (512, 1)
     """
@@ -74,7 +74,7 @@ class Batch:
 
     Example:
         >>> import jax
-        >>> from limitlaw.numerics import Batch, draw_batches
+        >>> from limitlaw.numerics.batches import Batch, draw_batches
         >>> def draw(key):
         ...     x = jax.random.normal(key, (64, 2))
         ...     return {"x": x, "squared": (x**2).sum(axis=1)}
@@ -112,7 +112,7 @@ def draw_batches(
 
     Example:
         >>> import jax
-        >>> from limitlaw.numerics import Batch, draw_batches
+        >>> from limitlaw.numerics.batches import Batch, draw_batches
         >>> normals = Batch(lambda key: jax.random.normal(key, (4,)), size=4, memory=16)
         >>> ten = draw_batches(normals, samples=10, seed=0)
         >>> bool((ten[:6] == draw_batches(normals, samples=6, seed=0)).all())
@@ -178,7 +178,7 @@ def available_cores() -> int:
         The number of cores.
 
     Example:
-        >>> from limitlaw.numerics import available_cores
+        >>> from limitlaw.numerics.batches import available_cores
         >>> available_cores() >= 1
         True
     """

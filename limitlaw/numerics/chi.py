@@ -58,7 +58,7 @@ def chi_square_mean(
 
     Example:
         >>> import jax.numpy as jnp, scipy.stats
-        >>> from limitlaw.numerics import chi_square_mean
+        >>> from limitlaw.numerics.chi import chi_square_mean
         >>> print(chi_square_mean(jnp.array([-1.0, 0.0, 2.0]), 5.0).round(4))
         [0.4112 0.8703 2.6136]
         >>> print((scipy.stats.chi2.ppf(scipy.stats.norm.cdf([-1, 0, 2]), 5) / 5).round(4))

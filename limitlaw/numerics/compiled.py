@@ -22,7 +22,7 @@ def keep_compiled(folder: str | Path) -> None:
 
     Example:
         >>> import tempfile, jax
-        >>> from limitlaw.numerics import keep_compiled
+        >>> from limitlaw.numerics.compiled import keep_compiled
         >>> before = jax.config.values["jax_compilation_cache_dir"]
         >>> keep_compiled(before or tempfile.gettempdir())
         >>> jax.config.values["jax_compilation_cache_dir"] == (before or tempfile.gettempdir())
@@ -50,7 +50,7 @@ def release_compiled() -> bool:
         Whether the caches were cleared.
 
     Example:
-        >>> from limitlaw.numerics import release_compiled
+        >>> from limitlaw.numerics.compiled import release_compiled
         >>> release_compiled()
         False
     """

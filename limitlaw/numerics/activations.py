@@ -17,7 +17,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .._checks import ArgumentError, ArgumentTypeError, suggestion
-from ._integrate import REACH, gaussian_expectation, hermite_mean, mehler_error, mehler_kernel
+from .integrate import REACH, gaussian_expectation, hermite_mean, mehler_error, mehler_kernel
 
 Dual = Callable[[Any, Any, Any], Any]
 _KERNEL_ERROR = 2e-3  # of the quadrature of a dual activation, as a share of E phi^2; kinks cost 4e-4, jumps 5e-2
@@ -388,7 +388,7 @@ def check_coordinatewise(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import check_coordinatewise
+        >>> from limitlaw.numerics.activations import check_coordinatewise
         >>> check_coordinatewise(jnp.tanh, 1, "tanh")
         >>> check_coordinatewise(lambda x: x * jnp.ones(2), 1, "pair")
         Traceback (most recent call last):

@@ -5,7 +5,7 @@ from math import inf
 import jax
 import jax.numpy as jnp
 
-from ..numerics import DEFAULT_MEMORY, largest_power_of_two
+from ..numerics.batches import DEFAULT_MEMORY, largest_power_of_two
 from ._layer import Cost, NetworkParts
 
 _BATCHES_OF_A_CORE = 256  # whose work makes one batch for an accelerator, so that starting it is worth while
@@ -27,7 +27,7 @@ def cost_of(net: NetworkParts, width: int | float) -> Cost:
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.networks import cost_of
+        >>> from limitlaw.networks.cost import cost_of
         >>> two, four = (ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=h)) for h in (2, 4))
         >>> cost_of(four, 64).matrices - cost_of(two, 64).matrices
         2.0
@@ -54,7 +54,7 @@ def batch_size(net: NetworkParts, width: int | float, observed_heads: int = 0) -
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.networks import batch_size
+        >>> from limitlaw.networks.cost import batch_size
         >>> short, long = (ll.Network(ll.Inputs(tokens=s), ll.Attention(heads=2)) for s in (4, 64))
         >>> batch_size(short, 64) == batch_size(short, 1024) > batch_size(long, 64)
         True
@@ -98,7 +98,7 @@ def seconds_of_a_draw(net: NetworkParts, width: int | float) -> float:
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.networks import seconds_of_a_draw
+        >>> from limitlaw.networks.cost import seconds_of_a_draw
         >>> net = ll.Network(ll.Inputs(tokens=4, activation="relu"), ll.Attention(heads=2))
         >>> seconds_of_a_draw(net, 64) < seconds_of_a_draw(net, 1024) < 1e-4
         True
@@ -127,7 +127,7 @@ def working_memory(net: NetworkParts, width: int | float) -> int:
 
     Example:
         >>> import limitlaw as ll
-        >>> from limitlaw.networks import working_memory
+        >>> from limitlaw.networks.cost import working_memory
         >>> working_memory(ll.Network(ll.Inputs(tokens=4), ll.Attention(heads=2)), 64) < 2**30
         True
     """

@@ -29,7 +29,7 @@ def multiply(a: Float[Array, "i k *draws"], b: Float[Array, "k j *other"]) -> Fl
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import multiply
+        >>> from limitlaw.numerics.linalg import multiply
         >>> multiply(jnp.eye(2), jnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
         [[1.0, 2.0], [3.0, 4.0]]
     """
@@ -50,7 +50,7 @@ def transpose(a: Float[Array, "i j *draws"]) -> Float[Array, "j i *draws"]:
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import transpose
+        >>> from limitlaw.numerics.linalg import transpose
         >>> transpose(jnp.array([[1.0, 2.0]])).tolist()
         [[1.0], [2.0]]
     """
@@ -68,7 +68,7 @@ def gram(a: Float[Array, "i k *draws"]) -> Float[Array, "i i *draws"]:
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import gram
+        >>> from limitlaw.numerics.linalg import gram
         >>> gram(jnp.array([[3.0, 4.0], [0.0, 1.0]])).tolist()
         [[25.0, 4.0], [4.0, 1.0]]
     """
@@ -91,7 +91,7 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
 
     Example:
         >>> import jax.numpy as jnp
-        >>> from limitlaw.numerics import psd_root
+        >>> from limitlaw.numerics.linalg import psd_root
         >>> psd_root(jnp.ones((2, 2))).tolist()
         [[1.0, 0.0], [1.0, 0.0]]
     """
@@ -118,7 +118,7 @@ def calls_lapack(size: int) -> bool:
         True or False.
 
     Example:
-        >>> from limitlaw.numerics import calls_lapack
+        >>> from limitlaw.numerics.linalg import calls_lapack
         >>> calls_lapack(32), calls_lapack(1024)
         (False, True)
     """
@@ -187,7 +187,7 @@ def narrow_root(matrix: np.ndarray, floor: float = 1e-6) -> np.ndarray:
 
     Example:
         >>> import numpy as np
-        >>> from limitlaw.numerics import narrow_root
+        >>> from limitlaw.numerics.linalg import narrow_root
         >>> narrow_root(np.ones((3, 3))).shape
         (3, 1)
     """
