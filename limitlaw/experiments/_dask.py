@@ -14,8 +14,10 @@ from ._engine import Timed, WorkerLostError, timed
 from ._store import Store
 from ._task import Result, Task, code_version
 
-_AHEAD = 3  # trips that wait for each thread, so that none is idle while results travel
-_WORTH_A_TRIP, _MOST_TOGETHER = 0.25, 32  # seconds of work, and tasks
+# Batches on their way for each thread of a worker: while one is computed, the next one lies ready there, and one travels.
+_AHEAD = 3
+# Seconds of work that make a trip worth while, and the most tasks in one: a trip takes about 5 ms.
+_WORTH_A_TRIP, _MOST_TOGETHER = 0.25, 32
 _PATIENCE = 1.0  # seconds between looks at whether the scheduler is still there
 _NEEDS_KEPT = 32  # results that tasks need and workers hold
 
@@ -24,32 +26,39 @@ class ClusterError(RuntimeError):
     """A cluster that cannot be reached or used; the message says what to do."""
 
 
+class _NoWorkerError(Exception):
+    """All workers have ended, as jobs do at their time limits; others may come."""
+
+
 class DaskEngine:
     """The workers of a scheduler. They compute; this process keeps the results, so that no disk has to be shared.
 
-    A bounded number of tasks is on its way at any time, so neither the scheduler's graph nor the memory grows with the number of tasks. Short
-    tasks travel several at a time; those that came back without a result, because their worker died, one at a time.
+    A bounded number of tasks is on its way at any time, so neither the scheduler's graph nor its memory grows with the
+    number of tasks. Short tasks travel in batches; those whose batch failed as a whole travel one at a time.
     """
 
     def __init__(self, store: Store, client: Any) -> None:
         self._store, self._client = store, client
         self._running: dict[Any, list[Task]] = {}
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._threads, self._asked = 0, -inf
+        self._threads, self._counted_at = 0, -inf
         self._needs: OrderedDict[str, Any] = OrderedDict()
-        self._alone: set[str] = set()
-        self._usual = inf  # seconds of a task
+        self._single: set[str] = set()
+        self._seconds_a_task = inf
 
     @property
     def busy(self) -> bool:
         return bool(self._running)
 
     def submit(self, ready: list[Task]) -> list[Task]:
-        room = max(_AHEAD * self._count_threads(), 1) - len(self._running)
+        room = _AHEAD * self._count_threads() - len(self._running)
         started: list[Task] = []
         while room > 0 and len(started) < len(ready):
             batch = self._batch(ready[len(started) :])
-            needs = [self._sent(need) for need in batch[0].needs]
+            try:
+                needs = [self._scattered(need) for need in batch[0].needs]
+            except _NoWorkerError:
+                break
             codes = [_code(task) for task in batch]
             future = self._call(self._client.submit, _compute, batch, codes, *needs, pure=False, retries=0)
             self._running[future] = batch
@@ -59,23 +68,28 @@ class DaskEngine:
         return started
 
     def _batch(self, ready: list[Task]) -> list[Task]:
-        """The first task, with those after it that need the same, as many as make a trip worth while."""
-        most = min(max(int(_WORTH_A_TRIP / self._usual), 1), _MOST_TOGETHER) if self._usual else _MOST_TOGETHER
-        if ready[0].key in self._alone:
+        """The first task, and as many of those after it with the same needs as make a trip worth while."""
+        most = max(min(int(_WORTH_A_TRIP / max(self._seconds_a_task, 1e-9)), _MOST_TOGETHER), 1)
+        if ready[0].key in self._single:
             return ready[:1]
-        batch = takewhile(lambda task: task.needs == ready[0].needs and task.key not in self._alone, ready[:most])
+        batch = takewhile(lambda task: task.needs == ready[0].needs and task.key not in self._single, ready[:most])
         return list(batch)
 
     def _count_threads(self) -> int:
-        """Of all workers, which come and go."""
-        if time.monotonic() - self._asked > _PATIENCE:
-            self._threads, self._asked = sum(self._call(self._client.nthreads).values()), time.monotonic()
+        """The number of threads of all workers, which come and go."""
+        if time.monotonic() - self._counted_at > _PATIENCE:
+            self._threads, self._counted_at = sum(self._call(self._client.nthreads).values()), time.monotonic()
         return self._threads
 
-    def _sent(self, need: Task) -> Any:
-        """A result on the cluster; the last few are kept there for tasks to come."""
+    def _scattered(self, need: Task) -> Any:
+        """A result on the cluster. The last few stay there, since the next tasks often need the same ones."""
         if need.key not in self._needs:
-            self._needs[need.key] = self._call(self._client.scatter, [self._store.load(need)])[0]
+            try:
+                self._needs[need.key] = self._call(self._client.scatter, [self._store.load(need)])[0]
+            except ClusterError:
+                self._counted_at = -inf
+                self._count_threads()  # refused if the scheduler is gone; otherwise it has no worker
+                raise _NoWorkerError from None
             while len(self._needs) > _NEEDS_KEPT:
                 self._needs.popitem(last=False)
         self._needs.move_to_end(need.key)
@@ -90,9 +104,9 @@ class DaskEngine:
         except queue.Empty:
             self._count_threads()
             return
-        yield from self._kept(self._running.pop(future), future)
+        yield from self._results(self._running.pop(future), future)
 
-    def _kept(self, batch: list[Task], future: Any) -> Iterator[tuple[Task, BaseException | None]]:
+    def _results(self, batch: list[Task], future: Any) -> Iterator[tuple[Task, BaseException | None]]:
         if future.status == "cancelled":
             # A result that was scattered lay on a worker that died. The scheduler cannot make it again and cancels
             # what depends on it, so all are sent anew. A scheduler that is gone is refused by the call.
@@ -101,18 +115,19 @@ class DaskEngine:
             yield from ((task, WorkerLostError("its worker ended")) for task in batch)
             return
         if future.status == "error":
-            self._alone |= {task.key for task in batch}
-            error = future.exception() or RuntimeError("it failed without a reason")
-            yield from ((task, _explained(error)) for task in batch)
+            self._single |= {task.key for task in batch}
+            error = future.exception() or RuntimeError("it failed without a reason.")
+            yield from ((task, _as_sentence(error)) for task in batch)
             return
         for task, result in zip(batch, self._call(future.result), strict=True):
             if isinstance(result, BaseException):
                 yield task, result
                 continue
-            self._usual = result.seconds if self._usual == inf else 0.9 * self._usual + 0.1 * result.seconds
-            yield task, self._saved(task, result)
+            before = result.seconds if self._seconds_a_task == inf else self._seconds_a_task
+            self._seconds_a_task = 0.9 * before + 0.1 * result.seconds
+            yield task, self._save(task, result)
 
-    def _saved(self, task: Task, result: Timed) -> OSError | None:
+    def _save(self, task: Task, result: Timed) -> OSError | None:
         try:
             result.save(task, self._store)
         except OSError as error:
@@ -120,15 +135,19 @@ class DaskEngine:
         return None
 
     def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Ask the scheduler something; refused in one sentence if it is gone."""
+        """Call a function that talks to the scheduler.
+
+        Raises:
+            ClusterError: If the scheduler is gone.
+        """
         from distributed import CancelledError
 
         try:
             return function(*args, **kwargs)
         except (OSError, TimeoutError, CancelledError) as error:
-            raise self._lost(f"does not answer ({type(error).__name__})") from None
+            raise self._unreachable(f"does not answer ({type(error).__name__})") from None
 
-    def _lost(self, how: str) -> ClusterError:
+    def _unreachable(self, how: str) -> ClusterError:
         where = getattr(getattr(self._client, "scheduler", None), "address", None) or "the cluster"
         return ClusterError(
             f"{where} {how}. Finished results are saved; start it again, and run the same command again to resume."
@@ -147,7 +166,7 @@ def _code(task: Task) -> str:
 
 
 def _compute(batch: list[Task], codes: list[str], *needs: Result) -> list[Timed | BaseException]:
-    """What a worker does: compute with the code that the client has, or say that it is another."""
+    """Compute tasks on a worker, if it has the same code as the client."""
     if codes != [_code(task) for task in batch]:
         raise RuntimeError(
             "A worker has another version of limitlaw or of its libraries than the client. Install the same on both."
@@ -161,25 +180,26 @@ def _compute(batch: list[Task], codes: list[str], *needs: Result) -> list[Timed 
     return out
 
 
-def _explained(error: BaseException) -> BaseException:
+def _as_sentence(error: BaseException) -> BaseException:
     from distributed.scheduler import KilledWorker
 
     if isinstance(error, KilledWorker):
-        return RuntimeError("the workers that computed it were ended from outside (too little memory?)")
+        return RuntimeError("its workers were killed, perhaps for lack of memory.")
     return error
 
 
 def check_versions(client: Any) -> None:
-    """Refuse workers whose code is not this one's."""
+    """Refuse workers that have another version of the code."""
     ours = code_version()
     try:
         theirs = client.run(code_version)
     except Exception as error:
         raise ClusterError(
-            f"the workers cannot run limitlaw ({error}); install it on them, with the same libraries."
+            f"The workers cannot run limitlaw ({error}). Install it on them, with the same libraries."
         ) from None
     for address, version in theirs.items():
         if version != ours:
             raise ClusterError(
-                f"the worker {address} has another version of limitlaw or of its libraries than this client; install the same on both."
+                f"The worker {address} has another version of limitlaw or of its libraries than this client. Install the "
+                f"same versions on both."
             )

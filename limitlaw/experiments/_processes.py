@@ -6,11 +6,13 @@ import multiprocessing
 import os
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -33,11 +35,12 @@ class Processes:
         self._compiled.mkdir(exist_ok=True)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(modules)
+        self._files = [file for name in modules if (file := _file_to_load(name))]
         _start_forkserver()
         self._workers = [_Worker(self._executor) for _ in range(count)]
 
     def _executor(self) -> ProcessPoolExecutor:
-        initargs = (str(self._compiled),)
+        initargs = (str(self._compiled), self._files)
         return ProcessPoolExecutor(1, self._context, initializer=_initialise, initargs=initargs)
 
     @property
@@ -120,14 +123,24 @@ def _start_forkserver() -> None:
             signal.signal(signal.SIGINT, before)
 
 
-def _initialise(compiled: str) -> None:
-    """In a worker: `compiled` is where the processes share what they compile."""
+def _file_to_load(name: str) -> str | None:
+    """The file of a module that cannot be imported by its name, because it was loaded from there with `--load`."""
+    if name == "__main__" or PathFinder.find_spec(name.split(".")[0]) is not None:
+        return None
+    return getattr(sys.modules.get(name), "__file__", None)
+
+
+def _initialise(compiled: str, files: list[str]) -> None:
+    """In a worker: `compiled` is where the processes share what they compile; `files` define what tasks call."""
+    from .._load import load_module
     from ..numerics import keep_compiled
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     # A worker holds both ends of the queue of its executor, so that the end of its parent does not end it.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_compiled(Path(compiled))
+    for file in files:
+        load_module(file)
 
 
 def _end_with_parent() -> None:

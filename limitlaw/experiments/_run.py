@@ -39,6 +39,12 @@ class Job:
             beside the computation.
         code: A digest of all that the files depend on besides the results.
         partial: Whether to write them even if tasks have failed, with what there is.
+
+    Example:
+        >>> from limitlaw.experiments import Job, Study
+        >>> study = Study({"dim": 20, "tokens": 5}, {"mu": [0.0, 0.5]}, ["risk"])
+        >>> len(Job.of("risk", {"plane": study}, lambda datasets, folder: []).tasks)
+        2
     """
 
     name: str
@@ -156,7 +162,7 @@ class Run:
         """
         store, known = self.store, costs or Costs()
         present = {task.key for task in self.tasks if store.path(task.key).exists()}
-        at_once = workers if client is None else sum(client.nthreads().values())
+        at_once = workers if client is None else len(client.scheduler_info()["workers"])
         # those that are there cost nothing, and do not count as progress
         shown = Progress(
             {job.name: [task for task in job.needs if task.key not in present] for job in self.jobs},
@@ -170,7 +176,8 @@ class Run:
             for key in waiting_for[job.name]:
                 needed_by.setdefault(key, []).append(job)
         beside, writing, fresh = ThreadPoolExecutor(1), list[Future[None]](), list[str]()
-        self._record(started=time.time(), done=len(present), failed={})
+        if len(present) < len(self.tasks):
+            self._record(started=time.time(), done=len(present), failed={})
         try:
             with shown.showing():
                 try:
@@ -191,7 +198,8 @@ class Run:
                     self._record(failed={task.name: str(reason) for task, reason in error.failures})
                     for job in self.jobs:
                         if job.partial and waiting_for[job.name]:
-                            self._write(job, fresh, shown)
+                            Files(store, job).forget()  # they are to be written again once all is there
+                            self.written += job.write(store, self.folder)
                     raise
                 finally:
                     known.save()
@@ -241,13 +249,23 @@ def claim(folder: Path, owner: str, about: Mapping[str, Any]) -> None:
             raise StoreError(f"{others[0]} exists, and limitlaw did not make it. Choose another folder with --out.")
     elif found["owner"] != owner:
         raise StoreError(f"{folder} belongs to {found['owner']}, not to {owner}. Choose another folder with --out.")
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / _MARK) as part:
-        part.write_text(json.dumps({"owner": owner, **about}, indent=1) + "\n", encoding="utf-8")
+    ours = json.loads(json.dumps({"owner": owner, **about}))
+    if found != ours:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(folder / _MARK) as part:
+            part.write_text(json.dumps(ours, indent=1) + "\n", encoding="utf-8")
 
 
 def mark_of(folder: Path) -> dict[str, Any] | None:
-    """What a run has written about itself into its folder; None if no run has."""
+    """What a run has written about itself into its folder; None if no run has.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from limitlaw.experiments import mark_of
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     print(mark_of(pathlib.Path(folder)))
+        None
+    """
     file = folder / _MARK
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
@@ -284,7 +302,21 @@ def _listed(folder: Path) -> Iterable[Path]:
 
 @dataclass(frozen=True)
 class Files:
-    """What the files of a job were made from, kept in the store."""
+    """What the files of a job were made from, kept in the store.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from limitlaw.experiments import Files, Job, Store
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     out = pathlib.Path(folder)
+        ...     files = Files(Store(out / "store"), Job("text", [], lambda store, folder: []))
+        ...     _ = (out / "a.txt").write_text("a")
+        ...     files.write(out, [out / "a.txt"])
+        ...     before = files.hold(out)
+        ...     _ = (out / "a.txt").write_text("b")
+        ...     print(before, files.hold(out))
+        True False
+    """
 
     store: Store
     job: Job
@@ -302,6 +334,10 @@ class Files:
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return key == self.job.key and all(digest_of(folder / name) == digest for name, digest in files.items())
+
+    def forget(self) -> None:
+        """Remove the record."""
+        self.path.unlink(missing_ok=True)
 
     def write(self, folder: Path, paths: Iterable[Path]) -> None:
         """Record them."""

@@ -140,7 +140,7 @@ class Study:
                 "axes", f"axes and trials make {count:,} points, more than {_MOST_TASKS:,}. List fewer values."
             )
         _ = self.points
-        _ = self.coordinates
+        _ = self.coordinates, self.variables
 
     def dataset(
         self, folder: str | Path | None = None, *, workers: int = 1, client: Any = None, progress: bool = True

@@ -219,6 +219,25 @@ def test_a_scheduler_that_goes_away(tmp_path):
     assert same(store, tasks)
 
 
+def test_a_cluster_without_workers_for_a_while(tmp_path):
+    """As when all jobs have ended at their time limit and others wait in the queue."""
+    from distributed import LocalCluster
+
+    store, parts = Store(tmp_path / "store"), many(2)
+    tasks = [Task(f"power {k}", together, {"power": k, "seconds": 0.3}, needs=tuple(parts)) for k in range(8)]
+    options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with LocalCluster(n_workers=1, **options) as cluster, Cluster.of(cluster.scheduler_address).client() as client:
+        back = threading.Timer(4.0, cluster.scale, [1])
+        done = []
+        for task in complete(tasks, store, client=client):
+            done.append(task.name)
+            if len(done) == 4:
+                cluster.scale(0)
+                back.start()
+        back.join()
+    assert sorted(done) == sorted(task.name for task in [*parts, *tasks])
+
+
 def test_no_scheduler_there():
     pytest.importorskip("distributed")
     with (

@@ -223,7 +223,7 @@ def test_workers_end_with_their_parent(tmp_path, how):
     """Also in the middle of a computation, and if the parent cannot say that it ends."""
     parent, workers = started(tmp_path)
     os.kill(parent.pid, how)
-    parent.wait()
+    parent.communicate(timeout=20)
     deadline = time.monotonic() + 10
     while any(map(is_alive, workers)):
         assert time.monotonic() < deadline, "workers must end by themselves"

@@ -1,14 +1,39 @@
 """Runs: folders that belong to somebody, files that are made once, and what a run is said to take."""
 
+import contextlib
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
+from cluster_tasks import fails, many
 
 import limitlaw as ll
-from limitlaw.experiments import Cluster, Costs, Job, Progress, Run, StoreError, Study, Sweep, Task, read
+from limitlaw._load import load_module
+from limitlaw.experiments import Cluster, Costs, Job, Progress, Run, StoreError, Study, Sweep, Task, TaskError, read
 
+MINE = """
+from dataclasses import dataclass
+import numpy as np
+from limitlaw.experiments import Measure, Variable
+from limitlaw.slr import Problem
+
+def strength(*, problem):
+    return {"strength": np.array(Problem(**problem).strength)}
+
+@dataclass(frozen=True)
+class Strength(Measure):
+    of = "problem"
+    needs_trials = False
+    name = "strength"
+
+    def variables(self):
+        return {"strength": Variable("strength")}
+
+    def task(self, trial):
+        return trial.task(strength, {"problem": trial.settings["problem"]})
+"""
 NET = ll.Network(ll.Inputs(tokens=3), ll.Attention(heads=2))
 
 
@@ -89,6 +114,36 @@ def test_a_folder_belongs_to_one_owner(tmp_path):
     (tmp_path / "out" / "limitlaw.json").write_text("[]")
     with pytest.raises(StoreError, match=r"limitlaw\.json is damaged"):
         run(tmp_path / "out", [])
+
+
+def test_results_that_were_missing_are_written_once_they_are_there(tmp_path):
+    """What is written after a failure is written again after a run without one."""
+
+    def write(store, folder):
+        path = folder / "there.txt"
+        path.write_text(str(sum(store.path(task.key).exists() for task in tasks)))
+        return [path]
+
+    often = Task("often", fails, {"times": 3, "folder": str(tmp_path), "name": "often"})
+    tasks = [often, *many(2)]
+    for there in ("2", "3"):
+        made = Run(tmp_path / "out", "the test", [Job("count", tasks, write, partial=True)])
+        with made.opened(), pytest.raises(TaskError) if there == "2" else contextlib.nullcontext():
+            made.compute()
+        assert (tmp_path / "out" / "there.txt").read_text() == there
+
+
+def test_a_measure_of_a_loaded_file_runs_on_workers(tmp_path):
+    """As of a figure that somebody has written, with `--load`."""
+    file = tmp_path / "measures_of_mine.py"
+    file.write_text(MINE)
+    kind = load_module(file).Strength
+    try:
+        data = plane(measure=[kind(), "risk"]).dataset(workers=2)
+    finally:
+        del sys.modules["measures_of_mine"]
+    assert data.strength.dims == ("mu",)
+    assert np.all(data.strength > 0)
 
 
 def test_an_error_while_files_are_written_ends_the_run(tmp_path):

@@ -138,6 +138,11 @@ class ReadoutKurtosis(DepthMeasure):
     Args:
         coefficients: The coefficient of each token, the first ones if there are fewer than tokens.
         name: The variable.
+
+    Example:
+        >>> from limitlaw.experiments import ReadoutKurtosis
+        >>> ReadoutKurtosis([1, -1], name="difference").as_plain()
+        {'kind': 'ReadoutKurtosis', 'coefficients': [1.0, -1.0], 'name': 'difference'}
     """
 
     coefficients: Sequence[float] = (1.0,)

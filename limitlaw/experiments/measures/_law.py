@@ -98,6 +98,11 @@ class Quantiles(LawMeasure):
 
     Args:
         levels: Their levels, between 0 and 1.
+
+    Example:
+        >>> from limitlaw.experiments import Quantiles
+        >>> Quantiles([0.5, 0.9]).levels
+        (0.5, 0.9)
     """
 
     levels: Sequence[float] = (0.9, 0.99, 0.999)
@@ -128,6 +133,11 @@ class Density(LawMeasure):
     Args:
         reach: The grid goes from `-reach` to `reach`.
         points: The number of its points.
+
+    Example:
+        >>> from limitlaw.experiments import Density
+        >>> Density(reach=2.0, points=5).coordinates(None)["x"].tolist()
+        [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
 
     reach: float = 4.0
@@ -163,6 +173,11 @@ class DistanceTo(LawMeasure):
         target: "limit", the limit of the network itself; "fixed_head_dim", with heads of the dimension that they have
             at the finite width; "infinite_head_dim", with heads as wide as the model; "infinite_heads", with infinitely
             many of those.
+
+    Example:
+        >>> from limitlaw.experiments import DistanceTo
+        >>> DistanceTo("kl", "infinite_heads").name
+        'kl_to_infinite_heads'
     """
 
     distance: str = "kl"
@@ -174,6 +189,7 @@ class DistanceTo(LawMeasure):
 
     @property
     def name(self) -> str:  # type: ignore[reportIncompatibleVariableOverride]
+        """The name of the distance, and of the target if that is not the limit of the network itself."""
         return to_target(self.distance, self.target)
 
     @property

@@ -30,6 +30,11 @@ class Variable:
         label: What a picture or a table calls it; empty for one that belongs to another, such as a standard error.
         dims: Its dimensions after those of the study and of trials.
         dtype: The type of its entries. Missing floats are NaN, and missing words are empty.
+
+    Example:
+        >>> from limitlaw.experiments import Variable
+        >>> Variable("quantile", ("level",)).missing
+        nan
     """
 
     label: str = ""
@@ -137,6 +142,13 @@ class Trial:
         study: The study.
         point: The point: `point.place` has the values of the axes.
         number: The number of the trial, from 0.
+
+    Example:
+        >>> from limitlaw.experiments import Study, Trial
+        >>> study = Study({"dim": 20, "tokens": 5}, {"mu": [0.0, 0.5]}, ["risk"])
+        >>> trial = Trial(study, study.points[1], 0)
+        >>> trial.title, trial.settings["overlaps"]["mu"]
+        ('mu = 0.5', 0.5)
     """
 
     study: Study

@@ -81,6 +81,12 @@ class Descent(RegressionMeasure):
         alpha: Replaces `log L / d` in the mean field.
         every: Which steps are recorded; the last one is too.
         name: What its variables begin with.
+
+    Example:
+        >>> from limitlaw.experiments import Descent, Study
+        >>> data = Study({"dim": 20, "tokens": 5}, {}, [Descent(steps=40, start=2)]).dataset()
+        >>> data.descent_risk.dims, data.step.values.tolist()
+        (('start', 'step'), [0, 20, 40])
     """
 
     steps: int = 2000
@@ -120,6 +126,12 @@ class Simulation(RegressionMeasure):
         start: As for `Descent`.
         every: Which steps are recorded, a divisor of `steps`.
         name: What its variables begin with.
+
+    Example:
+        >>> from limitlaw.experiments import Simulation, Study
+        >>> study = Study({"dim": 20, "tokens": 5}, {"samples": [50, 100]}, [Simulation(steps=40, start=2)])
+        >>> study.variables["simulation_risk"].dims
+        ('samples', 'trial', 'start', 'step')
     """
 
     needs_trials = True
@@ -158,6 +170,12 @@ class Landscape(RegressionMeasure):
         method: "exact" or "mean-field".
         alpha: Replaces `log L / d` in the mean field.
         name: What its variables begin with.
+
+    Example:
+        >>> from limitlaw.experiments import Landscape, Study
+        >>> data = Study({"dim": 20, "tokens": 5}, {}, [Landscape(mu=[0, 1], nu=[0, 1])]).dataset()
+        >>> bool(data.landscape_risk.sel(plane_mu=1, plane_nu=1) < 0.1)
+        True
     """
 
     mu: Sequence[float] = tuple(np.linspace(-0.995, 0.995, 41))
@@ -192,6 +210,12 @@ class StationaryPoints(RegressionMeasure):
     Args:
         alpha: Replaces `log L / d`; None leaves it.
         name: What its variables begin with.
+
+    Example:
+        >>> from limitlaw.experiments import StationaryPoints, Study
+        >>> data = Study({"dim": 20, "tokens": 5}, {}, [StationaryPoints()]).dataset()
+        >>> sorted({str(kind) for kind in data.stationary_kind.values if kind})
+        ['saddle', 'sink', 'source']
     """
 
     alpha: float | None = 0.0
@@ -223,6 +247,12 @@ class Basins(RegressionMeasure):
         method: "exact" or "mean-field".
         alpha: Replaces `log L / d` in the mean field.
         name: What its variables begin with.
+
+    Example:
+        >>> from limitlaw.experiments import Basins, Study
+        >>> data = Study({"dim": 20, "tokens": 5}, {}, [Basins(mu=[0.5], nu=[0.5], steps=500)]).dataset()
+        >>> bool(data.basins_final_risk < 0.5)
+        True
     """
 
     mu: Sequence[float] = tuple(np.linspace(-0.9, 0.9, 19))
@@ -264,6 +294,12 @@ class Phases(RegressionMeasure):
         x_values: The values along x.
         y_values: The values along y.
         name: What its variables begin with.
+
+    Example:
+        >>> from limitlaw.experiments import Phases, Study
+        >>> data = Study({"dim": 20, "tokens": 5}, {}, [Phases(x_values=[0.1, 0.3], y_values=[0.4, 0.6])]).dataset()
+        >>> data.phases_level.dims
+        ('phase_y', 'phase_x')
     """
 
     x: str = "alpha"
@@ -296,7 +332,14 @@ class Phases(RegressionMeasure):
 
 @dataclass(frozen=True)
 class Baselines(RegressionMeasure):
-    """The excess risks of other predictors, `slr.baselines`, along a dimension `predictor`."""
+    """The excess risks of other predictors, `slr.baselines`, along a dimension `predictor`.
+
+    Example:
+        >>> from limitlaw.experiments import Baselines, Study
+        >>> data = Study({"dim": 20, "tokens": 5}, {}, [Baselines()]).dataset()
+        >>> round(float(data.baselines.sel(predictor="zero")), 3)
+        0.5
+    """
 
     name = "baselines"
 

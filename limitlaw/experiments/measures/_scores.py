@@ -24,6 +24,11 @@ class Scores(Measure):
     Args:
         query_token: The token that attends.
         key_token: The token that it attends to.
+
+    Example:
+        >>> from limitlaw.experiments import Scores
+        >>> Scores().as_plain(), Scores(key_token=1).as_plain()
+        ('scores', {'kind': 'Scores', 'key_token': 1})
     """
 
     query_token: int = 0
@@ -54,6 +59,11 @@ class ScoreLaw(Measure):
         draws: The draws behind the law at a finite width; by default the samples of the study.
         reach: The grid reaches so many standard deviations from 0.
         points: The number of its points, along a dimension `place`.
+
+    Example:
+        >>> from limitlaw.experiments import ScoreLaw
+        >>> list(ScoreLaw(points=5).variables())[-2:]
+        ['score_density', 'score_x']
     """
 
     query_token: int = 0
