@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
+
+from threadpoolctl import ThreadpoolController
 
 from ._store import Store, StoreError
 from ._task import Result, Task, with_needs
@@ -211,14 +215,19 @@ class Timed:
 _programs: set[tuple[str, str]] = set()  # that this process has compiled
 
 
+@functools.cache
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries with threads, found anew when there are more modules: to look for them takes milliseconds."""
+    return ThreadpoolController()
+
+
 def timed(task: Task, needs: Iterable[Result]) -> Timed:
     """Compute a task."""
-    from threadpoolctl import threadpool_limits
-
     program = task.compute.__qualname__, task.program
     first = program not in _programs
     wall, cpu = time.perf_counter(), time.process_time()
-    with threadpool_limits(1):  # sums that are shared between threads would differ in their last bits
+    # sums that are shared between threads would differ in their last bits
+    with _libraries(len(sys.modules)).limit(limits=1):
         result = task.run(*needs)
     _programs.add(program)
     return Timed(result, time.process_time() - cpu, time.perf_counter() - wall, first)
