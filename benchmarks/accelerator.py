@@ -16,19 +16,22 @@ def timed(f):
 
 def experiments():
     """Every network of the paper's figures, with its samples and the draws behind its exact law."""
-    from limitlaw.figures import Settings, _experiments as paper
+    from limitlaw.figures import FIGURES, Settings
+    from limitlaw.networks import from_plain
 
     settings = Settings()
-    for design in (paper.clipped, paper.heads, paper.low_rank, paper.long, paper.relu):
-        experiment = design(settings)
-        for point in experiment.points:
-            yield experiment.name, point, settings.trials, experiment.samples, paper._draws(point, settings)
+    for name in ("fig1a", "fig2b", "fig3a", "fig4a", "fig5a"):
+        studies = FIGURES[name].studies(settings)
+        outputs, laws = studies["outputs"], studies["network"]
+        for sampled, exact in zip(outputs.points, laws.points, strict=True):
+            net, width = from_plain(sampled.member.settings["network"]), sampled.member.settings["width"]
+            yield name, net, width, settings.trials, outputs.samples, exact.place["samples"]
 
 
 def whole_paper():
     total, rows = 0.0, {}
-    for name, point, trials, samples, draws in experiments():
-        net, what = point.network, {"width": point.width, "token": 0, "observe": "covariance"}
+    for name, net, width, trials, samples, draws in experiments():
+        what = {"width": width, "token": 0, "observe": "covariance"}
         net.sample(1, **what)
 
         def everything(net=net, what=what, trials=trials, samples=samples, draws=draws):

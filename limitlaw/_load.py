@@ -43,7 +43,7 @@ def load_module(path: str | Path) -> ModuleType:
     file = Path(path).resolve()
     name = file.stem
     if not file.is_file():
-        raise ArgumentError("load", f"load={str(path)!r} is not a file. Give a Python file that defines layers.")
+        raise ArgumentError("load", f"load={str(path)!r} is not a file. Give a Python file.")
     if file.suffix != ".py" or not name.isidentifier():
         raise ArgumentError(
             "load",

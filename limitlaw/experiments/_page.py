@@ -14,7 +14,13 @@ from .._format import FILTERS, Table
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture with a description for those who cannot see it."""
+    """A picture with a description for those who cannot see it.
+
+    Example:
+        >>> from limitlaw.experiments import Picture
+        >>> Picture(b"png", "A curve").html()[:60]
+        '<div class="scroll picture" tabindex="0" role="region" aria-'
+    """
 
     png: bytes
     description: str
@@ -27,7 +33,13 @@ class Picture:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of prose, in Markdown, whose rows become blocks on a narrow screen."""
+    """A table of prose, in Markdown, whose rows become blocks on a narrow screen.
+
+    Example:
+        >>> from limitlaw.experiments import Summary
+        >>> "<td><strong>yes</strong></td>" in Summary(("claim", "verdict"), [("It falls.", "**yes**")]).html()
+        True
+    """
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -47,6 +59,11 @@ class Section:
         parts: Prose in Markdown, tables, pictures and further sections.
         anchor: What links to the section name, empty if nothing does. The contents list sections with an anchor.
         folded: Whether it is closed until a reader opens it.
+
+    Example:
+        >>> from limitlaw.experiments import Section, page
+        >>> "<summary><h2>Numbers</h2></summary>" in page("A study", [Section("Numbers", ["None yet."])])
+        True
     """
 
     title: str

@@ -25,7 +25,20 @@ _PARTS = ("verdict", "finding", "setup")
 
 @dataclass(frozen=True)
 class Words:
-    """What is said about a figure, in Markdown: a sentence on its claim, what is found, and the settings."""
+    """What is said about a figure, in Markdown.
+
+    Attributes:
+        verdict: A sentence on its claim.
+        finding: What is found.
+        setup: All settings of the experiment.
+        table: The numbers.
+
+    Example:
+        >>> from limitlaw._format import Table
+        >>> from limitlaw.figures import Words
+        >>> Words("**Holds.**", "It falls.", "Linear link.", Table(("n",), [(64,)])).verdict
+        '**Holds.**'
+    """
 
     verdict: str
     finding: str

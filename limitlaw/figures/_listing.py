@@ -39,6 +39,12 @@ def load_figure(path: str | Path) -> Figure:
 
     Raises:
         ArgumentError: If the file cannot be loaded or lacks a part, or if a figure of the package has its name.
+
+    Example:
+        >>> from limitlaw.figures import load_figure
+        >>> load_figure("fig0.py")
+        Traceback (most recent call last):
+        limitlaw._checks.ArgumentError: load='fig0.py' is not a file. Give a Python file.
     """
     figure = Figure(load_module(path))
     missing = [name for name in ("TITLE", "CLAIM", "STUDY", "plot", "numbers") if not hasattr(figure.module, name)]
