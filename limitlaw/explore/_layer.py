@@ -311,6 +311,9 @@ def _distribution(law: Law) -> tuple[np.ndarray, np.ndarray]:
         at = float(law.variance())
         return np.array([at, at]), np.array([0.0, 1.0])
     values, weights = law.mixture.values, law.mixture.weights
+    # Nodes of a quadrature come in pairs of equal values, up to rounding.
+    _, first, of = np.unique(np.round(values / values.max(), 12), return_index=True, return_inverse=True)
+    values, weights = values[first], np.bincount(of, weights)
     knots = _KNOTS["draws" if values.size > _MOST_NODES else "quadrature"]
     middle = np.cumsum(weights) - weights / 2  # the curve passes through the middle of each step
     level = (1 - np.cos(np.pi * np.linspace(0, 1, knots))) / 2  # more knots at both ends
