@@ -29,7 +29,8 @@ _ENOUGH_TO_FIT = 4
 _REACH = 6.0  # standard deviations that a density is shown for
 _POINTS = 301
 _EDGE = 1e-3  # probability left out at both ends of the law of the variance
-_KNOTS = 60  # of the curve through that law: steps of the draws are not shown
+_KNOTS = {"draws": 60, "quadrature": 16}  # of the curve through that law, which hides the steps of both
+_MOST_NODES = 5000  # of a quadrature
 _FAR = 4  # standard deviations: an output beyond them is called extreme
 _GIVEN = ("gaussian", "fixed")
 _PARABOLA = "On the logarithmic axis a Gaussian is a parabola, and curves that flatten above it have heavier tails."
@@ -229,10 +230,10 @@ def _remarks(state: Layer) -> Iterator[str]:
     if excess > 1.2:
         yield (
             f"{here} this is not a Gaussian: an output beyond {_FAR} standard deviations is {_times(excess)} as likely as "
-            f"for a Gaussian of the same variance (excess kurtosis {law.kurtosis()})."
+            f"for a Gaussian of the same variance (excess kurtosis {_kurtosis(law)})."
         )
     else:
-        yield f"{here} the output is close to a Gaussian (excess kurtosis {law.kurtosis()})."
+        yield f"{here} the output is close to a Gaussian (excess kurtosis {_kurtosis(law)})."
     if not isinf(state.width):
         beyond = _excess(limit)
         if beyond < 1.01:
@@ -253,6 +254,12 @@ def _remarks(state: Layer) -> Iterator[str]:
             yield f"The variance is {ratio:.2f} times that of the limit."
     if not isinf(state.heads) and _excess(limit) >= 1.01:
         yield ("Only infinitely many heads make the limit Gaussian: its excess kurtosis is proportional to 1/H.")
+
+
+def _kurtosis(law: Law) -> str:
+    """The excess kurtosis with its error, or three digits of an exact one."""
+    value = law.kurtosis()
+    return str(value) if value.stderr else f"{float(value):.3g}"
 
 
 def _excess(law: Law) -> float:
@@ -305,8 +312,12 @@ def _distribution(law: Law) -> tuple[np.ndarray, np.ndarray]:
         at = float(law.variance())
         return np.array([at, at]), np.array([0.0, 1.0])
     values, weights = law.mixture.values, law.mixture.weights
+    # Nodes of a quadrature come in pairs of equal values, up to rounding.
+    _, first, of = np.unique(np.round(values / values.max(), 12), return_index=True, return_inverse=True)
+    values, weights = values[first], np.bincount(of, weights)
+    knots = _KNOTS["draws" if values.size > _MOST_NODES else "quadrature"]
     middle = np.cumsum(weights) - weights / 2  # the curve passes through the middle of each step
-    level = (1 - np.cos(np.pi * np.linspace(0, 1, _KNOTS))) / 2  # more knots at both ends
+    level = (1 - np.cos(np.pi * np.linspace(0, 1, knots))) / 2  # more knots at both ends
     at = np.interp(_EDGE + (1 - 2 * _EDGE) * level, middle, values)
     at, kept = np.unique(at, return_index=True)
     if at.size < 2:

@@ -44,7 +44,9 @@ async function* linesOf(response) {
 }
 
 function query(values = page.form.values) {
-  return new URLSearchParams(values).toString();
+  const parameters = new URLSearchParams(values);
+  parameters.sort(); // equal states have equal texts
+  return parameters.toString();
 }
 
 function address() {
