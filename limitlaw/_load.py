@@ -5,17 +5,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
-
-import typer
 
 from ._checks import ArgumentError
-
-LoadedFiles = Annotated[
-    list[Path] | None,
-    typer.Option("--load", help="Load a Python file that defines layers (repeatable).", show_default=False),
-]
-"""The option `--load` of commands that read networks or studies."""
 
 
 def load_module(path: str | Path) -> ModuleType:

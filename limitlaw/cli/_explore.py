@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from .._checks import missing_package
-from .._load import LoadedFiles, load_modules
+from .._load import load_modules
+from ._options import LoadedFiles
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EVERY = ("0.0.0.0", "::")  # no address to open: this machine's name is

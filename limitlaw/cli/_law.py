@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .._checks import ArgumentError, known_keys, matrix_of_text, read_toml
-from .._load import LoadedFiles, load_modules
-from ._options import AsJson, PictureFile, check_picture, number, print_json, save_picture
+from .._load import load_modules
+from ._options import AsJson, LoadedFiles, PictureFile, check_picture, number, print_json, save_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

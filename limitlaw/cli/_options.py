@@ -19,6 +19,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PictureFile = Annotated[
     Path | None, typer.Option("--plot", help="Save a figure to this file (PDF, PNG, SVG).", show_default=False)
 ]
+LoadedFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--load", help="Load a Python file that defines layers (repeatable).", show_default=False),
+]
+"""The option `--load` of commands that read networks or studies."""
 
 
 def check_output_file(option: str, path: Path, endings: Collection[str] = ()) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from .. import _progress
 from .._checks import ArgumentError
-from .._load import LoadedFiles, load_modules
+from .._load import load_modules
+from ._options import LoadedFiles, check_output_file
 
 OutFolder = Annotated[Path, typer.Option("--out", help="Folder for results.", show_default=False)]
 ClusterWords = Annotated[
@@ -106,12 +107,7 @@ def export(
     """Write the results of a sweep as one table."""
     from ..experiments import Sweep
 
-    if csv.is_dir():
-        raise ArgumentError(
-            "csv", f"--csv {csv} is a folder. Give the name of a file in it, such as {csv / 'out.csv'}."
-        )
-    if not csv.absolute().parent.is_dir():
-        raise ArgumentError("csv", f"--csv {csv} is in a folder that does not exist. Make {csv.parent} first.")
+    check_output_file("csv", csv)
     load_modules(load)
     sweep = Sweep.open(folder)
     try:

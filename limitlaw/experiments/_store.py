@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
-from . import _lock
 from ._task import Result, Task
 
 _FORMAT = 3
+_PATIENCE = 0.1  # seconds between looks at whether another run has ended
 _MARK = "limitlaw-store.json"
 _KEY = "key of the result"  # among its arrays, so that no file can stand in for another
 
@@ -73,7 +74,14 @@ class Store:
     @contextlib.contextmanager
     def locked(self, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Hold the store for this process; `waiting` is called once if another one has it. The lock ends with its process."""
-        with _lock.locked(self.folder / "lock", waiting):
+        lock = FileLock(self.folder / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            waiting()
+            lock.acquire(poll_interval=_PATIENCE)
+        with lock:
+            lock.release()  # the statement has acquired it once more
             remove_parts(self.folder, self.results, *self.results.iterdir())
             yield
 
@@ -83,7 +91,15 @@ class Store:
 
     def is_locked(self) -> bool:
         """Whether a run holds the store."""
-        return _lock.is_locked(self.folder / "lock")
+        if not (self.folder / "lock").exists():
+            return False
+        try:
+            with FileLock(self.folder / "lock", timeout=0):
+                return False
+        except Timeout:
+            return True
+        except PermissionError:  # a folder that cannot be written to has no run
+            return False
 
     def path(self, key: str) -> Path:
         """Where the result with a key is, or will be."""
