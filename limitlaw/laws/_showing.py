@@ -1,4 +1,4 @@
-"""A law of one variable as a picture, and as HTML in a notebook."""
+"""Plots of laws of one variable, and their HTML in notebooks."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from ._law import Law
 
 _LABELS = {"pdf": "density", "logpdf": "log density", "cdf": "P(Y ≤ y)", "ccdf": "P(Y > y)"}
-_IN_NOTEBOOK = 0.999  # the probability of the interval over which a notebook shows the density
+_IN_NOTEBOOK = 0.999  # probability of the interval on which a notebook shows the density
 
 
 def plot_law(law: "Law", ax: "Axes | None", kind: str, x: Any, style: dict[str, Any]) -> "Axes":
-    """The plot of `Law.plot`."""
+    """See `Law.plot`."""
     import matplotlib.pyplot as plt
 
     _checks.one_of("kind", kind, _LABELS)
@@ -37,11 +37,11 @@ def plot_law(law: "Law", ax: "Axes | None", kind: str, x: Any, style: dict[str, 
 
 
 def law_as_html(law: "Law") -> str:
-    """A curve of the density over a table of moments and quantiles."""
+    """A curve of the density above a table of moments and quantiles."""
     moments = {"mean": law.mean(), "variance": law.variance(), "excess kurtosis": law.kurtosis()}
     rows = [(name, str(value) if value.stderr else f"{float(value):.6g}") for name, value in moments.items()]
     rows += [(f"quantile {level:g}", f"{float(law.icdf(level)):.6g}") for level in (0.9, 0.99, 0.999)]
     low, high = law.interval(_IN_NOTEBOOK)
-    x = np.linspace(low, high, 120)  # an even number, so that 0, where a density may be infinite, is not among them
+    x = np.linspace(low, high, 120)  # an even number skips 0, where a density may be infinite
     density = _html.curve(x, np.asarray(law.pdf(x)), f"density from {low:.3g} to {high:.3g}")
     return density + _html.table((f"{type(law).__name__}: {law.name}", ""), rows)

@@ -77,7 +77,7 @@ def test_a_joint_plot():
     assert law.plot(axes) is axes
     assert axes.get_xlabel() == "output of the first token"
     plt.close(figure)
-    with pytest.raises(ValueError, match="draws contours for two tokens"):
+    with pytest.raises(ValueError, match="is defined for two tokens"):
         student(3)[0].plot()
 
 
