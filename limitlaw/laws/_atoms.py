@@ -163,7 +163,7 @@ class Atoms:
         return replace(self._combined(_chi_square_mean(dof), np.multiply.outer), dof=min(self.dof, dof))
 
     def mean_of_copies(self, copies: int) -> "Atoms":
-        """The law of the average of independent copies, by repeated doubling in at most `2 log2(copies)` convolutions."""
+        """The law of the average of independent copies, by doubling in at most `2 log2(copies)` convolutions."""
         # `power` is the law of the sum of 2^k copies in round k, and `total` that of the copies whose binary digits are
         # done. Degrees of freedom of independent chi-squares add.
         total, power, left = None, self, copies

@@ -25,8 +25,8 @@ class TiltedFourier:
 
     for every `tau`, and the tail probability is the same integral with `1 / (tau + i t)` in it. At the saddle point,
     `Lambda'(tau) = x`, the integrand is of order one, so nothing cancels, however far out. One `tau` serves a window
-    of `x` of 1.5 standard deviations. The trapezoid rule converges geometrically; its step is set by Chernoff's bound on
-    the tilted law and its range by the decay of the integrand. The cost does not depend on the number of copies `H`.
+    of `x` of 1.5 standard deviations. The trapezoid rule converges geometrically; its step is set by Chernoff's bound
+    on the tilted law and its range by the decay of the integrand. The cost does not depend on the number of copies `H`.
     """
 
     def __init__(self, values: np.ndarray, rows: np.ndarray, copies: int) -> None:
@@ -135,8 +135,8 @@ class TiltedFourier:
     def _transform(self, tau: float, step: float) -> np.ndarray:
         """`exp(Lambda(tau + i t) - Lambda(tau))` at `t = 0, step, 2 step, ...` until it is negligible, `(rows, nodes)`.
 
-        Each atom contributes `exp(scale (2 i tau t - t^2))`. The ratio of neighbouring nodes changes by a constant factor
-        from node to node, so only the first node needs exponentials.
+        Each atom contributes `exp(scale (2 i tau t - t^2))`. The ratio of neighbouring nodes changes by a constant
+        factor from node to node, so only the first node needs exponentials.
         """
         scale = self._values / (2 * self._copies)
         largest = (tau**2 * scale + self._log_weights).max()

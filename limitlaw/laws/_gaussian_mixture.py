@@ -224,7 +224,8 @@ class GaussianMixture(JointLaw):
         generator = generator_of(rng)
         sizes = shape_of(shape)
         count = int(np.prod(sizes))
-        # Sorted indices read the covariances in the order of memory. The permutation below makes the draws exchangeable.
+        # Sorted indices read the covariances in the order of memory. The permutation below makes the draws
+        # exchangeable.
         picked = np.sort(generator.choice(len(self.covariances), count, p=None if not self.exact else self.weights))
         values, vectors = np.linalg.eigh(self.covariances[picked])
         normals = np.sqrt(np.maximum(values, 0.0)) * generator.standard_normal((count, *self.event_shape))

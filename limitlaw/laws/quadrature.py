@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ._law import Law
 
 _NODES = 16  # nodes in a panel, which integrate a Gaussian over one standard deviation to rounding
-# Panels end at the quantiles with these normal scores, on both sides of the median. The first five resolve a peak at the
-# median, such as that of a density that is infinite there. In the body the steps of 0.35 are narrow enough for laws that
-# are far from normal. The last score, 10.7, has the tail probability 1e-26, which is far below double precision.
+# Panels end at the quantiles with these normal scores, on both sides of the median. The first five resolve a peak at
+# the median, such as that of a density that is infinite there. In the body the steps of 0.35 are narrow enough for laws
+# that are far from normal. The last score, 10.7, has the tail probability 1e-26, which is far below double precision.
 _SCORES = np.concatenate(
     [2.5 * 10.0 ** np.array([-7, -5, -3, -2, -1]), 0.35 * np.arange(2, 10), np.geomspace(3.7, 10.66, 7)]
 )

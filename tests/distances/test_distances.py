@@ -437,7 +437,7 @@ def test_distances_of_samples_from_a_law_are_those_of_the_step_function(size):
             lambda: ll.kl(ScaleMixture([0.0, 1.0], weights=[0.5, 0.5], allow_zero=True), Gaussian()),
             r"p has a point mass at 0 .*ks\(p.sample",
         ),
-        (lambda: ll.kde_kl(X, np.ones(5)), "q has equal samples only"),
+        (lambda: ll.kde_kl(X, np.ones(5)), "q has only equal samples"),
         (lambda: ll.kde_kl(X, Y, points=0), "points=0"),
         (lambda: ll.kde_kl(X, Y, points=1), "points=1 must be at least 2"),
         (lambda: ll.kde_kl(Gaussian(), Y), r"p is a law, but .* p.sample\(50_000\)"),
