@@ -86,7 +86,7 @@ EYE = np.eye(2)
         (
             lambda: NET.sample(5, width=100_000, reading="dense"),
             "max_memory",
-            r"max_memory=1073741824 .*a batch of .*GiB, however few",
+            r"max_memory=1073741824 .*too small for a batch, .*GiB",
         ),
         (lambda: NET.law(width=8, token=[0, 0]), "token", r"joint_law"),
         (lambda: NET.law(width=8, token=[]), "token", r"joint_law"),
@@ -107,7 +107,7 @@ EYE = np.eye(2)
         (
             lambda: ll.Network(ll.GramInputs(np.eye(2)), ll.Attention()).sample(5, width=200_000, reading="dense"),
             "max_memory",
-            r"max_memory=1073741824 .*a batch of .*GiB, however few",
+            r"max_memory=1073741824 .*too small for a batch, .*GiB",
         ),
         (lambda: NET.law(width=8, accuracy=0), "accuracy", r"accuracy=0"),
         (
