@@ -233,7 +233,7 @@ def _positive_variance(variance: float) -> float:
     if not variance > 0:
         raise ArgumentError(
             "variance",
-            "The variance is 0: the output is identically 0 and has no density. "
+            "The variance is 0, so the output is identically 0 and has no density. "
             "Give the token a positive Gram entry and the layers positive stds.",
         )
     return float(variance)

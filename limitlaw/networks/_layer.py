@@ -713,8 +713,8 @@ class Layer(Node):
                 continue
         raise ArgumentError(
             "matrices",
-            f"{type(self).__name__}.matrices refuses every layout that was tried, so it is not known whether there is a "
-            f"matrix 'out'. Override the property ends_fresh.",
+            f"{type(self).__name__}.matrices refused every layout that was tried, so the library does not know whether "
+            f"there is a matrix 'out'. Override the property ends_fresh.",
         )
 
     @property
