@@ -96,6 +96,6 @@ def refuse_zero(norm: RMSNorm | LayerNorm, zero: np.ndarray, what: str = "zero")
     if not is_traced(norm.eps) and norm.eps == 0 and zero.any():
         raise ArgumentError(
             "eps",
-            f"{norm!r} with eps=0 is not defined, because token {int(zero.argmax())} is {what}. Give eps > 0, or inputs "
-            f"that are not {what}.",
+            f"{norm!r} with eps=0 is not defined, because token {int(zero.argmax())} is {what}. Give eps > 0, or "
+            f"inputs that are not {what}.",
         )
