@@ -429,7 +429,7 @@ def test_distances_of_samples_from_a_law_are_those_of_the_step_function(size):
         (lambda: ll.ks(np.ones((3, 2)), Gaussian()), r"p has shape \(3, 2\)"),
         (
             lambda: ll.kl(GaussianMixture([np.eye(2)], weights=[1.0]), Gaussian()),
-            r"p is the joint law of 2 variables .* p.marginal\(0\)",
+            r"p is the joint law of 2 variables, .* p.marginal\(0\)",
         ),
         (lambda: ll.wasserstein(X, Y, p=3), "p=3 is not supported as the order"),
         (lambda: ll.kl(X[:8], Gaussian(), method="knn"), "p has 8 samples, but method='knn' needs more than 10"),
@@ -441,7 +441,7 @@ def test_distances_of_samples_from_a_law_are_those_of_the_step_function(size):
         (lambda: ll.kde_kl(X, Y, points=0), "points=0"),
         (lambda: ll.kde_kl(X, Y, points=1), "points=1 must be at least 2"),
         (lambda: ll.kde_kl(Gaussian(), Y), r"p is a law, but .* p.sample\(50_000\)"),
-        (lambda: ll.kl(np.repeat([0.0, 1.0], 20), Gaussian(), method="knn"), "equal entries, and nearest neighbours"),
+        (lambda: ll.kl(np.repeat([0.0, 1.0], 20), Gaussian(), method="knn"), "equal entries, so nearest neighbours"),
         (lambda: ll.kde_kl(X, Y, floor=-1.0), "floor=-1"),
     ],
 )
