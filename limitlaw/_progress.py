@@ -1,6 +1,6 @@
-"""Progress bars of calls that take long: on a terminal's standard error, or in a notebook.
+"""Progress bars of long calls, on the standard error of a terminal or in a notebook.
 
-All bars come from `task`. A call within another joins its display, so that bars never fight over the terminal.
+All bars come from `task`. A nested call joins the display of the outer one, so only one display writes to the terminal.
 """
 
 import threading
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-_PATIENCE = 2.0  # seconds before bars appear: shorter calls stay silent
+_PATIENCE = 2.0  # seconds before bars appear; shorter calls show none
 
 
 Listener = Callable[[int, int | None], None]
@@ -21,7 +21,7 @@ Listener = Callable[[int, int | None], None]
 
 
 class Task:
-    """A bar, or nothing where none can be seen."""
+    """A bar, or a placeholder without effect if no bars are shown."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Task:
             self._listener(self._done, self._total)
         if self._bars is not None:
             note = f"{self._done}" if self._total is None else f"{self._done}/{self._total}"
-            # rich forgets its measurements when a total changes from none to a number: what was compiled does not count
+            # rich resets its speed when a total changes from None to a number, so compilation does not count.
             self._bars.update(self._row, total=self._total, advance=count, note=note)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class Task:
 
 
 class _Display:
-    """The bars of the outermost call and of all that it calls, seen after `_PATIENCE` seconds."""
+    """The bars of the outermost call and of all nested ones, shown after `_PATIENCE` seconds."""
 
     def __init__(self, console: "Console") -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -65,7 +65,7 @@ class _Display:
         text, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]}")
         self.bars = Progress(text, BarColumn(), note, TimeRemainingColumn(), console=console, transient=True)
         self._lock, self._closed = threading.Lock(), False
-        self._timer = threading.Timer(_PATIENCE, self._show)  # the main thread may be waiting for the first step
+        self._timer = threading.Timer(_PATIENCE, self._show)  # a timer, as the main thread may wait for the first step
         self._timer.daemon = True
         self._timer.start()
 
@@ -111,20 +111,21 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def task(description: str, total: int | None = None, *, compiles: bool = False, show: bool = True) -> Iterator[Task]:
-    """A bar for the time of a `with` statement.
+    """A bar during a `with` statement.
 
-    It appears after two seconds, if standard error is a terminal or in a notebook with ipywidgets, and only for calls
-    on the main thread: on other threads it would write over the bars of the call that started them.
+    It appears after two seconds, if standard error is a terminal or in a notebook with ipywidgets. Calls on other
+    threads than the main one show no bars, because these would overwrite the bars of the call that started the thread.
 
     Args:
-        description: What is being done, such as "Drawing".
-        total: How many steps it has; without it the bar pulses.
-        compiles: Whether the first step includes compilation. Until it is done the bar pulses, and the time left is
+        description: The name of the activity, such as "Drawing".
+        total: The number of steps; without it the bar pulses.
+        compiles: Whether the first step includes compilation. Until it is done the bar pulses, and the remaining time
+        is
             estimated from the steps after it.
-        show: Whether to show this bar and those of all calls within.
+        show: Whether to show this bar and those of nested calls.
 
     Yields:
-        The task, whose `advance` is called after every step.
+        The task. Call its `advance` after every step.
 
     Example:
         >>> from limitlaw import _progress
@@ -161,7 +162,7 @@ def allowed(show: bool) -> Iterator[None]:
     """Show no bars within a `with` statement if `show` is false.
 
     Args:
-        show: Whether calls within may show bars.
+        show: Whether nested calls may show bars.
 
     Example:
         >>> from limitlaw import _progress

@@ -1,4 +1,4 @@
-"""Checks for your own layers: a layer must have the same law in every reading."""
+"""Checks for your own layers, which must have the same law in every reading."""
 
 import pickle
 from collections.abc import Callable, Iterator
@@ -12,14 +12,14 @@ from ._checks import ArgumentError, ArgumentTypeError
 from .networks import GaussianInputs, Layer, Network, Node, Repeat, Residual, as_plain, from_plain
 from .networks.derived import draw_derived
 
-FALSE_ALARM = 1e-6  # the probability that a correct layer fails, for all comparisons of one call together
+FALSE_ALARM = 1e-6  # probability that a correct layer fails, over all comparisons of one call
 
-_CORRELATION = 0.5  # of neighbouring tokens: far from 0 and 1, so every entry of a Gram matrix matters
+_CORRELATION = 0.5  # correlation of neighbouring tokens, far from 0 and 1 so that every entry of a Gram matrix matters
 _REPEATED = 4  # a difference counts only if it recurs with new seeds and this many times the draws
 _ROUNDING = 1e-4  # relative error of an entry of a Gram matrix in single precision, after a root and its square
-_BEND = 4.0  # times the mean size of an entry: tanh bounds entries there, so rare large ones do not dominate
+_BEND = 4.0  # bound of entries by tanh, in units of their mean size, so that rare large ones do not dominate
 
-_SEEDS_OF_ONE = 100  # distance of the seeds of two comparisons; each uses fewer
+_SEEDS_OF_ONE = 100  # distance between the seeds of two comparisons, each of which uses fewer
 
 Sampler = Callable[[int, int], np.ndarray]
 
@@ -114,12 +114,13 @@ class _Comparison:
             raise AssertionError(f"{self.title} differ: {found}.")
 
     def difference(self, draws: int, seed: int, false_alarm: float) -> str | None:
-        """The entry whose mean or variance differs most, in words; None if the laws agree."""
+        """A description of the entry whose mean or variance differs most; None if the laws agree."""
         a, b = (np.asarray(x, np.float64) for x in (self.first(draws, seed), self.second(draws, seed + 1)))
         if a.shape != b.shape:
             return f"the shapes of a draw are {a.shape[1:]} and {b.shape[1:]}"
         if not (np.isfinite(a).all() and np.isfinite(b).all()):
             return "some draws are not finite"
+        # Bounded entries have all moments, so the z-scores below are nearly normal. The least scale avoids 0 / 0.
         scale = _BEND * np.abs(np.concatenate([a, b])).mean(axis=0) + np.finfo(np.float32).tiny
         a, b = scale * np.tanh(a / scale), scale * np.tanh(b / scale)
         squares = [(x - x.mean(axis=0)) ** 2 for x in (a, b)]

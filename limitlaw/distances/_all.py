@@ -1,4 +1,4 @@
-"""The one list of distances. Comparisons, studies, plots, documentation and tests read it."""
+"""The list of distances, which comparisons, studies, plots, documentation and tests read."""
 
 from ._distance import Distance
 from ._energy import ENERGY

@@ -19,14 +19,14 @@ def as_laws(first: Any, second: Any) -> tuple[Law, Law]:
     """Two laws on the real line from laws, arrays of samples, or frozen distributions of `scipy.stats`.
 
     Args:
-        first: What an error calls `p`.
-        second: What an error calls `q`.
+        first: The first argument, which errors call `p`.
+        second: The second argument, which errors call `q`.
 
     Returns:
-        Two laws without a point mass. Samples become an `Empirical`; so does a law that is known from draws alone.
+        Two laws without a point mass. Samples, and laws that are known only from draws, become an `Empirical`.
 
     Raises:
-        ArgumentError: If one of them is something else, the joint law of several variables, or has a point mass.
+        ArgumentError: If an argument is none of these, is a joint law of several variables, or has a point mass.
     """
     pair = _as_law("p", first, second), _as_law("q", second, first)
     for name, law in zip("pq", pair, strict=True):
@@ -42,17 +42,18 @@ def as_laws(first: Any, second: Any) -> tuple[Law, Law]:
 def _as_law(name: str, value: Any, other: Any) -> Law:
     if shape := getattr(value, "event_shape", ()):
         shape_of_other = getattr(other, "event_shape", ())
-        number = f"that of {shape_of_other[0]}" if shape_of_other else "that of one variable"
+        number = f"that of {shape_of_other[0]} variables" if shape_of_other else "that of one variable"
         raise ArgumentError(
             name,
-            f"{name} is the joint law of {shape[0]} variables and the other argument {number}. Distances compare laws "
-            f"of one variable. Pass one coordinate, such as {name}.marginal(0).",
+            f"{name} is the joint law of {shape[0]} variables, and the other argument is {number}. Distances compare "
+            f"laws of one variable. Pass one coordinate, such as {name}.marginal(0).",
         )
     if isinstance(value, Pushforward):
         return value.drawn
     if isinstance(value, Law):
         return value
-    # Asked by their methods: networks live above this package, and scipy has no public base class of its distributions.
+    # These are recognised by their methods, because this package does not import networks, and scipy has no public base
+    # class of its distributions.
     if callable(getattr(value, "law", None)):
         raise ArgumentTypeError(
             name,

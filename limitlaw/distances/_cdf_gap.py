@@ -1,4 +1,4 @@
-"""The difference `P(x) - Q(x)` of two cdfs, of which several distances are functions."""
+"""The difference `P(x) - Q(x)` of two cdfs, from which several distances are computed."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from ._jackknife import jackknife_of_two
 
 
 def cdf_gap(p: Law, q: Law, x: np.ndarray) -> np.ndarray:
-    """`P(x) - Q(x)`, from the smaller tails, so that it keeps its relative accuracy far out."""
+    """`P(x) - Q(x)`, computed from the smaller tails for relative accuracy far out."""
     below = x <= p.median()
     gap = np.empty(x.size)
     gap[below] = p.cdf(x[below]) - q.cdf(x[below])
@@ -21,7 +21,7 @@ def cdf_gap(p: Law, q: Law, x: np.ndarray) -> np.ndarray:
 
 
 def cdf_shifts(law: Law, x: np.ndarray) -> np.ndarray:
-    """How the cdf at `x` changes when each batch of draws is left out, `(B, len(x))`; no rows for an exact law."""
+    """The change of the cdf at `x` when each batch is left out, `(B, len(x))`; no rows for an exact law."""
     rows = law.leave_one_batch_out("cdf", x)
     return rows - law.cdf(x) if len(rows) else rows
 
@@ -35,7 +35,7 @@ def estimate_from_gap(
 
 
 def crossings(p: Law, q: Law) -> np.ndarray:
-    """Where the densities cross, which is where the difference of the cdfs turns."""
+    """The points at which the densities cross, which are the extrema of the difference of the cdfs."""
     x, _ = panels(p, q)
     return roots_between(lambda x: p.pdf(x) - q.pdf(x), x)
 
@@ -46,6 +46,7 @@ def roots_between(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.nd
     changes = np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0)
     if not changes.size:
         return x[[x.size // 2]]
-    # Distances are stationary in these points or panels end there, so that this is far below rounding of the result.
+    # Distances are stationary in these points, or only split their panels there, so this tolerance has no effect on the
+    # result.
     tolerances = {"xatol": 1e-12 * (x[-1] - x[0]), "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
     return elementwise.find_root(f, (x[changes], x[changes + 1]), tolerances=tolerances).x

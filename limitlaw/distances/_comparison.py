@@ -1,4 +1,4 @@
-"""Two laws side by side."""
+"""Comparisons of two laws in tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import ConsoleRenderable
 
-_QUANTILES = (0.9, 0.99, 0.999)
-_TAILS = (2, 3, 4)  # standard deviations of the second law
-# Below this a value is rounding error of 0, and a ratio to it means nothing.
+_QUANTILES = (0.9, 0.99, 0.999)  # levels of the quantiles in the table
+_TAILS = (2, 3, 4)  # starts of the tails in the table, in standard deviations of the second law
+# A value below this is a rounding error of 0, so ratios to it are not shown.
 _LEAST_DIVISOR = 1e-12
 
 
@@ -30,13 +30,13 @@ _LEAST_DIVISOR = 1e-12
 class Comparison:
     """Moments, quantiles, tails and distances of two laws or samples.
 
-    `print` shows tables, a rich console coloured ones, a notebook those in HTML. `comparison["variance"]` is the pair
-    of values and `comparison["KL"]` a distance; `to_pandas` and `to_xarray` give all numbers.
+    It prints as tables, coloured in a rich console and as HTML in a notebook. `comparison["variance"]` is a pair of
+    values, and `comparison["KL"]` is a distance. `to_pandas` and `to_xarray` return all numbers.
 
     Args:
-        names: What the two laws are called.
-        rows: For each quantity its two values.
-        distances: Each distance by its label.
+        names: The names of the two laws.
+        rows: The two values of each quantity, by its name.
+        distances: The distances, by label.
         laws: The two laws.
         unresolved: The labels of distances that the draws do not distinguish from 0.
     """
@@ -51,7 +51,7 @@ class Comparison:
         """The two values of a quantity, or a distance.
 
         Raises:
-            KeyError: If neither has this name.
+            KeyError: If there is no quantity or distance of this name.
         """
         if name in self.rows:
             return self.rows[name]
@@ -97,10 +97,10 @@ class Comparison:
         return xr.Dataset(data, coords)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """All numbers as a `pandas.DataFrame` with one number a row.
+        """All numbers as a `pandas.DataFrame` with one number per row.
 
         Returns:
-            Columns `value`, `stderr` and `dof`, indexed by `quantity` and by `of`: the name of a law, or "distance".
+            Columns `value`, `stderr` and `dof`, indexed by `quantity` and by `of`, the name of a law or "distance".
 
         Example:
             >>> import limitlaw as ll
@@ -123,10 +123,10 @@ class Comparison:
         return pd.DataFrame({name: list(map(of, numbers.values())) for name, of in columns.items()}, index)
 
     def plot(self, ax: "Axes | None" = None, *, kind: str = "pdf") -> "Axes":
-        """Draw both laws on matplotlib axes.
+        """Plot both laws on matplotlib axes.
 
         Args:
-            ax: The axes; the current ones unless given.
+            ax: The axes, by default the current ones.
             kind: As for `Law.plot`: "pdf", "logpdf", "cdf" or "ccdf".
 
         Returns:
@@ -162,21 +162,21 @@ class Comparison:
 
 
 def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Comparison:
-    """Two laws or samples side by side: moments, quantiles, tail probabilities and distances, with errors.
+    """Compare the moments, quantiles, tail probabilities and distances of two laws or samples, with errors.
 
-    Tails are those beyond 2, 3 and 4 standard deviations of the second law. Samples have no distances that need
-    densities (`kl` and `tv`), since those depend on how a density is estimated.
+    Tails begin at 2, 3 and 4 standard deviations of the second law. For samples, distances that need densities (`kl`
+    and `tv`) are left out, because they depend on how the density is estimated.
 
     Args:
         p: A law, an array of samples, or a frozen distribution of `scipy.stats`.
         q: Another one.
-        names: What to call them; by default their own names.
+        names: The names in tables and plots, by default those of the laws.
 
     Returns:
         The comparison, which prints as tables.
 
     Raises:
-        ArgumentError: If an argument is not a law of one variable, or `names` are not two.
+        ArgumentError: If an argument is not a law of one variable, or there are not two names.
 
     Example:
         >>> import limitlaw as ll
@@ -187,7 +187,7 @@ def compare(p: Any, q: Any, /, *, names: tuple[str, str] | None = None) -> Compa
         variance           1.10000     1.00000 1.100
     """
     compared = as_laws(p, q)
-    # A law that is compared by draws of it (a pushforward) still has its own moments.
+    # A pushforward is compared by its draws, but its moments are exact.
     first, second = (given if isinstance(given, Law) else law for given, law in zip((p, q), compared, strict=True))
     if names is None:
         names = first.name, second.name
@@ -275,7 +275,7 @@ def _rows(first: Law, second: Law) -> dict[str, tuple[Estimate, Estimate]]:
 
 
 def _quantile(law: Law, level: float) -> Estimate:
-    # Equal samples have no density, of which the error of a quantile is made; their quantiles do not vary.
+    # The error of a quantile needs a density, which equal samples do not have. Their quantiles do not vary.
     error = 0.0 if isinstance(law, Empirical) and not np.ptp(law.samples) else float(law.error("icdf", level))
     return Estimate(float(law.icdf(level)), error)
 

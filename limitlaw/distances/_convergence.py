@@ -1,4 +1,4 @@
-"""How fast a network's law approaches its limit."""
+"""The rate at which the law of a network approaches its limit."""
 
 import functools
 import warnings
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from rich.console import ConsoleRenderable
 
 Metric = Callable[[Any, Any], float]
-"""A function of two laws: a distance of this package, or a user's own."""
+"""A function of two laws, such as a distance of this package."""
 
-# With as many widths the next term of the series can be fitted as well, and one degree of freedom is left.
+# With this number of widths the next term of the series can be fitted too, and one degree of freedom remains.
 _ENOUGH_FOR_CURVATURE = 5
 # Fewer widths do not determine the three numbers of a fit.
 _ENOUGH_TO_FIT = 3
-# The search for the exponent starts at that of a divergence, walks downhill in steps, and stops that far away.
+# The search for the exponent starts at 2, the exponent of a divergence, takes steps downhill, and ends at distance 8.
 _FIRST_EXPONENT, _EXPONENT_STEP, _FARTHEST_EXPONENT = 2.0, 0.25, 8.0
-# Relative error that stands for that of exact distances, so that they count alike.
+# Relative error assigned to distances without error, so that all of them have the same weight in a fit.
 _EXACT = 1e-6
 
 
 @dataclass(frozen=True)
 class Fit:
-    """`constant n^-exponent (1 + correction / n + curvature / n^2)`, fitted to distances in units of their errors.
+    """`constant n^-exponent (1 + correction / n + curvature / n^2)`, fitted to distances weighted by their errors.
 
     Args:
         constant: The constant.
-        exponent: The exponent, without an error if it was given.
+        exponent: The exponent; it has no error if it was given.
         correction: The coefficient of `1 / n`.
         curvature: The coefficient of `1 / n^2`; 0 without an error if it was not fitted.
-        chi_square: Of the residuals.
-        dof: The degrees of freedom of `chi_square`: widths less fitted numbers.
+        chi_square: The sum of the squared residuals in units of their errors.
+        dof: The degrees of freedom of `chi_square`, the number of widths minus that of fitted numbers.
 
     Example:
         >>> import limitlaw as ll
@@ -87,7 +87,7 @@ class Fit:
 
 
 def _known(name: str, value: Estimate) -> str:
-    """A coefficient, or its bound if its sign is not known."""
+    """A coefficient in words, or a bound on its size if its sign is not resolved."""
     if value.stderr and value.covers(0.0):
         bound = max(map(abs, value.interval()))
         return f"|{name}| < {number(bound, 2) if np.isfinite(bound) else 'inf'} (not resolved)"
@@ -96,12 +96,12 @@ def _known(name: str, value: Estimate) -> str:
 
 @dataclass(frozen=True)
 class Convergence:
-    """Distances to a limit at growing widths. It prints as a table, and `convergence[64]` is the distance at width 64.
+    """Distances to a limit at several widths. It prints as a table, and `convergence[64]` is the distance at width 64.
 
     Args:
         widths: The widths, increasing.
-        values: The distance at each.
-        metric: What the distance is called.
+        values: The distance at each width.
+        metric: The name of the distance.
 
     Example:
         >>> import limitlaw as ll
@@ -129,7 +129,7 @@ class Convergence:
 
     @functools.cached_property
     def exponent(self) -> Estimate:
-        """The exponent of the fit, with its confidence interval by `exponent.interval()`."""
+        """The exponent of the fit; `exponent.interval()` is its confidence interval."""
         return self.fit().exponent
 
     @functools.cached_property
@@ -139,7 +139,7 @@ class Convergence:
 
     @property
     def slopes(self) -> tuple[Estimate, ...]:
-        """Local slopes of the logarithm of the distance against that of the width, between neighbouring widths."""
+        """The slopes of the logarithm of the distance against that of the width, between neighbouring widths."""
         out = []
         for i in range(len(self.widths) - 1):
             gap = float(np.log(self.widths[i + 1] / self.widths[i]))
@@ -154,12 +154,12 @@ class Convergence:
     def fit(self, exponent: float | None = None) -> Fit:
         """Fit `c n^-k (1 + a / n)` by weighted least squares.
 
-        With five widths or more the next term of the series, `b / n^2`, is fitted as well: small widths are known best,
-        and without it they would bend the exponent. Where the form still does not fit (chi-square above its degrees of
-        freedom), errors grow accordingly.
+        With five widths or more the next term of the series, `b / n^2`, is fitted as well. Small widths have the
+        smallest relative errors, so without that term they would bias the exponent. If chi-square exceeds its degrees
+        of freedom, the errors of the fit are increased accordingly.
 
         Args:
-            exponent: `k`, if it is known; fitted by default.
+            exponent: A known `k`; by default it is fitted.
 
         Returns:
             The fit.
@@ -180,15 +180,18 @@ class Convergence:
         series = _Series(n, y, errors, 2 + (len(n) >= _ENOUGH_FOR_CURVATURE))
         k = series.best_exponent() if exponent is None else float(exponent)
         factors, misfits = series.fitted(k)
+        # Linearised at the optimum, the covariance of the fitted numbers is (J^T J)^-1 for the derivatives J of the
+        # residuals. The exponent is the last of them.
         slopes = [*series.columns(k).T, *[series.slopes(k)] * (exponent is None)]
         covariance = _inverse_of_square(np.stack(slopes, axis=1))
         freedom, chi_square = len(n) - len(slopes), float(misfits @ misfits)
+        # Errors grow with a misfit, but a fit that is better than expected by luck does not shrink them.
         if freedom:
             covariance *= max(chi_square / freedom, 1.0)
         dof = min(v.dof for v in self.values)
 
         def relative(power: int) -> Estimate:
-            """A factor of the series over the first, in units of the widths, with the error of a quotient."""
+            """A coefficient relative to the leading one, in units of the widths, with its propagated error."""
             if power >= factors.size:
                 return Estimate(0.0, 0.0, dof)
             ratio, unit = factors[power] / factors[0], series.smallest**power
@@ -205,7 +208,7 @@ class Convergence:
         )
 
     def table(self) -> Table:
-        """The distance at each width and the slope to the width before, with the fit below."""
+        """The distance at each width, the slope from the previous width, and the fit."""
         slopes = (None, *self.slopes)
         rows = list(zip(self.widths, self.values, slopes, strict=True))
         note = f"fit: {self.fit()}" if len(self.widths) >= _ENOUGH_TO_FIT else ""
@@ -215,8 +218,8 @@ class Convergence:
         """All numbers as an `xarray.Dataset`.
 
         Returns:
-            The distance under its name, `..._stderr` and `..._dof`, and `slope` and `slope_stderr` (to the width
-            before; NaN at the first), over `width`.
+            The distance under its name, `..._stderr` and `..._dof`, and `slope` and `slope_stderr` (from the previous
+            width; NaN at the first), over `width`.
 
         Example:
             >>> import limitlaw as ll
@@ -258,10 +261,10 @@ class Convergence:
         return self.table()._repr_html_()
 
     def plot(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
-        """Draw distances with two standard errors against the width, on logarithmic axes, and the fit.
+        """Plot the distances with two standard errors against the width on logarithmic axes, and the fit.
 
         Args:
-            ax: Matplotlib axes; the current ones unless given.
+            ax: Matplotlib axes, by default the current ones.
             **style: Options of `matplotlib.axes.Axes.errorbar`.
 
         Returns:
@@ -272,7 +275,7 @@ class Convergence:
         axes = plt.gca() if ax is None else ax
         positive = [(n, v) for n, v in zip(self.widths, self.values, strict=True) if v > 0]
         heights = [float(v) for _, v in positive]
-        # A bar that reached 0 would have no end on a logarithmic axis.
+        # A bar that reaches 0 has no end on a logarithmic axis.
         down = [min(2 * v.stderr, 0.9 * float(v)) for _, v in positive]
         options = {"fmt": "o", "markersize": 4, "capsize": 2, "label": f"{self.metric} (± 2 s.e.)", **style}
         container = axes.errorbar(
@@ -296,7 +299,7 @@ class Convergence:
 
 @dataclass(frozen=True)
 class _Series:
-    """`n^-k (f_0 + f_1 m/n + ...)`, `m` the smallest width, linear except in `k`, and its fit to values `y`."""
+    """A fit of `n^-k (f_0 + f_1 m/n + ...)` to values `y`, linear except in `k`, where `m` is the smallest width."""
 
     n: np.ndarray
     y: np.ndarray
@@ -309,6 +312,7 @@ class _Series:
 
     def columns(self, k: float) -> np.ndarray:
         """The functions of the width that the factors multiply, in units of the errors."""
+        # Powers of m/n instead of 1/n keep the columns of comparable size.
         powers = (self.smallest / self.n[:, None]) ** np.arange(self.terms)
         return powers * (self.n**-k / self.errors)[:, None]
 
@@ -320,14 +324,14 @@ class _Series:
         return factors, columns @ factors - self.y / self.errors
 
     def slopes(self, k: float) -> np.ndarray:
-        """The derivative of the fitted values by the exponent, in units of the errors."""
+        """The derivative of the fitted values with respect to the exponent, in units of the errors."""
         return -np.log(self.n) * (self.columns(k) @ self.fitted(k)[0])
 
     def best_exponent(self) -> float:
-        """The exponent of least chi-square, in the minimum that lies downhill from 2: there may be others far away."""
+        """The exponent of least chi-square in the minimum that lies downhill from 2. There may be others far away."""
 
         def steepness(k: float) -> float:
-            # Half the derivative of chi-square: the factors are optimal, so only k itself counts.
+            # Half the derivative of chi-square. It is stationary in the factors, so only the dependence on k counts.
             return float(self.fitted(k)[1] @ self.slopes(k))
 
         here, at = _FIRST_EXPONENT, steepness(_FIRST_EXPONENT)
@@ -340,7 +344,7 @@ class _Series:
 
 
 def _inverse_of_square(columns: np.ndarray) -> np.ndarray:
-    """`(C^T C)^-1`, whatever the units of the columns."""
+    """`(C^T C)^-1`, computed with columns of unit length, so that it does not depend on their units."""
     largest = np.linalg.norm(columns, axis=0)
     return np.linalg.pinv((columns / largest).T @ (columns / largest)) / np.outer(largest, largest)
 
@@ -357,19 +361,19 @@ def convergence(
     accuracy: float = 1e-4,
     progress: bool = True,
 ) -> Convergence:
-    """The distance of `net.law(width=n)` to its limit for each width, with errors and a fit of how it falls.
+    """The distance of `net.law(width=n)` to its limit for each width, with errors and a fitted rate.
 
-    An interrupt (Ctrl-C) keeps the widths that are finished.
+    After an interrupt (Ctrl-C) the result holds the widths that are finished.
 
     Args:
         net: The network.
         widths: Finite widths.
         metric: A distance such as `limitlaw.kl`, or any function of two laws that returns a number or an `Estimate`.
-        limit: What to compare with: a law, samples, or a frozen distribution of `scipy.stats`; by default the law at
-            infinite width.
+        limit: A law, samples, or a frozen distribution of `scipy.stats` to compare with; by default the law at infinite
+            width.
         token: The token whose output is compared.
-        seed: The seed of the first width. The others have `seed + 1`, `seed + 2`, ..., so that they are independent.
-        samples: Draws at each width; by default as many as `accuracy` needs.
+        seed: The seed of the first width. The others use `seed + 1`, `seed + 2`, ..., so that they are independent.
+        samples: The number of draws at each width; by default as many as `accuracy` needs.
         accuracy: As for `Network.law`.
         progress: Whether to show progress bars after two seconds.
 

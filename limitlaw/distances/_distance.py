@@ -1,4 +1,4 @@
-"""What a distance is: one abstract class, which `compare`, `convergence` and studies read."""
+"""The base class of distances, on which comparisons and studies rely."""
 
 import abc
 import warnings
@@ -14,7 +14,7 @@ _RESOLVED = 2.0
 
 
 class ResolutionWarning(UserWarning):
-    """A distance is smaller than what its draws can distinguish from 0. The message says what they can."""
+    """A distance is too small for its draws to distinguish from 0. The message states their resolution."""
 
 
 class Measured(NamedTuple):
@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
     @classmethod
     def by_error(cls, estimate: Estimate) -> "Measured":
-        """An estimate that is resolved from two standard errors on."""
+        """An estimate that counts as resolved if it is at least two standard errors."""
         return cls(estimate, _RESOLVED * estimate.stderr)
 
     @property
@@ -48,17 +48,17 @@ class Measured(NamedTuple):
 class Distance(abc.ABC):
     """A distance between two laws on the real line.
 
-    To add one, write a subclass in a file of its own and put an instance into `DISTANCES` (`_all.py`). Comparisons,
-    studies, their plots and the generic tests then know it. A subclass declares the attributes below and gives two
-    methods. They receive laws that have been checked, and that are two different objects.
+    To add a distance, write a subclass in a new file and add an instance to `DISTANCES` (`_all.py`), which comparisons,
+    studies, plots and the generic tests read. A subclass declares the attributes below and implements two methods. They
+    receive laws that have been checked and are two different objects.
 
     Attributes:
-        name: What it is called as a function and as a measure of a study, such as "kl".
-        label: What it is called in a table, such as "KL".
-        long_label: What it is called along the axis of a plot, such as "total variation".
+        name: The name of the function and of the measure in a study, such as "kl".
+        label: The label in tables, such as "KL".
+        long_label: The label on the axis of a plot, such as "total variation".
         symmetric: Whether `d(p, q) = d(q, p)`. A comparison shows both directions of a distance that is not symmetric.
-        methods: The ways to estimate it from samples, of which a caller must name one. Only a distance that needs
-            densities has any: samples have no density, so that the value depends on the estimate of it.
+        methods: The methods to estimate it from samples, one of which a caller must choose. Only a distance that needs
+            densities has methods, because samples have no density and the value depends on the estimate of one.
 
     Example:
         >>> import limitlaw as ll
@@ -76,12 +76,12 @@ class Distance(abc.ABC):
 
     @property
     def needs_densities(self) -> bool:
-        """Whether samples are not enough without a method that estimates their density."""
+        """Whether samples need a method that estimates their density."""
         return bool(self.methods)
 
     @abc.abstractmethod
     def of_laws(self, p: Law, q: Law) -> Measured:
-        """The distance between two laws, each known exactly or from draws of its conditional variance."""
+        """The distance between two laws, each known exactly or from draws of its variance."""
 
     @abc.abstractmethod
     def of_samples(self, p: Law, q: Law, method: str | None) -> Measured:
@@ -94,12 +94,12 @@ class Distance(abc.ABC):
         """
 
     def measure(self, p: Any, q: Any, /, *, method: str | None = None) -> Measured:
-        """The distance and what its draws resolve, without a warning.
+        """The distance and the smallest value that its draws resolve, without a warning.
 
         Args:
             p: A law, an array of samples, or a frozen distribution of `scipy.stats`.
             q: Another one.
-            method: How to estimate densities of samples: one of `methods`.
+            method: The estimate of the densities of samples, one of `methods`.
 
         Raises:
             ArgumentError: If an argument is not a law, or `method` does not apply to these two.
@@ -112,7 +112,7 @@ class Distance(abc.ABC):
         return self.of_samples(first, second, method) if sampled else self.of_laws(first, second)
 
     def __call__(self, p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
-        """The distance, with a `ResolutionWarning` if its draws do not resolve it; the arguments as for `measure`."""
+        """The distance, with a `ResolutionWarning` if its draws do not resolve it. Arguments are those of `measure`."""
         found = self.measure(p, q, method=method)
         if not found.resolved:
             warnings.warn(
@@ -120,7 +120,7 @@ class Distance(abc.ABC):
                 f"{found.resolution:.1g} from 0. Read it as a bound, or increase the number of draws (samples=... or a "
                 f"smaller accuracy=...).",
                 ResolutionWarning,
-                stacklevel=3,  # the caller of the function that belongs to the object, such as `kl`
+                stacklevel=3,  # the caller of the public function, such as `kl`
             )
         return found.estimate
 

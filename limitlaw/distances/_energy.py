@@ -15,7 +15,7 @@ from ._distance import Distance, Measured
 from ._jackknife import jackknife_of_samples, without_each_batch
 from ._root_of_squares import length_of, root_of_square
 
-# Knots in the normal score, between which `E|x - Y|` is a cubic. Beyond 9 lies a mass of 1e-19.
+# Knots in the normal score, between which `E|x - Y|` is interpolated by cubics. The mass beyond 9 is 1e-19.
 _KNOTS = np.linspace(-9.0, 9.0, 181)
 
 
@@ -77,27 +77,31 @@ def energy(p: Any, q: Any, /) -> Estimate:
 
 def mean_gap(ordered: np.ndarray) -> float:
     """The average of `|x_i - x_j|` over pairs, from the sorted sample."""
+    # The i-th smallest of n samples is the larger one in i pairs and the smaller one in n - 1 - i.
     n = ordered.size
     return 2 * float((2 * np.arange(n) - n + 1) @ ordered) / (n * (n - 1))
 
 
 def mean_distance(x: np.ndarray, y: np.ndarray) -> float:
     """The average of `|x_i - y_j|`, from the sorted samples."""
+    # Sums of the samples y below and above x follow from cumulative sums, so no matrix of pairs is needed.
     total = np.concatenate([[0.0], np.cumsum(y)])
     below = np.searchsorted(y, x)
     return float(np.mean(x * (2 * below - y.size) + total[-1] - 2 * total[below])) / y.size
 
 
 def distance_to(law: Law) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
-    """`E|x - Y|` as a function of `x`, and `E|Y - Y'|`, for `Y` and `Y'` of the law."""
+    """`E|x - Y|` as a function of `x`, and `E|Y - Y'|`, for independent `Y` and `Y'` with the law."""
     knots = quantiles_of_normal(law, _KNOTS)
     x, weights = gauss_panels(knots)
     tail = law.ccdf(x)
     areas = (weights * tail).reshape(knots.size - 1, -1).sum(axis=1)
     beyond = np.append(np.cumsum(areas[::-1])[::-1], 0.0)  # int ccdf from each knot on
-    # E|x - Y| = x - E Y + 2 int_x^inf ccdf
+    # E|x - Y| = x - E Y + 2 int_x^inf ccdf, whose derivative 1 - 2 ccdf is known too. Hermite cubics match both at
+    # knots.
     spline = CubicHermiteSpline(knots, knots - float(law.mean()) + 2 * beyond, 1 - 2 * law.ccdf(knots))
 
+    # Beyond the outermost knots, where the law has no mass, E|x - Y| has slope 1.
     def distance(points: np.ndarray) -> np.ndarray:
         inside = np.clip(points, knots[0], knots[-1])
         return spline(inside) + np.abs(points - inside)
@@ -115,6 +119,7 @@ def _squared_to_law(samples: Empirical, law: Law) -> Estimate:
     whole = value(np.ones(samples.ordered.size, bool))
     x, weights = panels(law)
     gap, moved = samples.cdf(x) - law.cdf(x), law.leave_one_batch_out("cdf", x) - law.cdf(x)
-    # The law enters the square through int (P - Q)^2, which changes by the same amount as its unbiased estimate.
+    # The square depends on the law through 2 int (P - Q)^2, which changes by the same amount as its unbiased estimate
+    # when a batch of the law is left out.
     by_law = whole + 2 * ((gap - moved) ** 2 - gap**2) @ weights
     return jackknife(whole, without_each_batch(samples, value), by_law)

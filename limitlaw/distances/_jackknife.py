@@ -1,4 +1,4 @@
-"""Errors of a function of two laws, by leaving out one batch of either at a time."""
+"""Errors of functions of two laws, by leaving out one batch of either law at a time."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,7 +19,7 @@ def jackknife_of_two(
 
     Args:
         value: The function, of two arrays that describe the laws.
-        p: The array of the first law, and one such array with each batch left out; none for a law known exactly.
+        p: The array of the first law, and the same array without each batch; none for a law that is known exactly.
         q: The same of the second law.
         corrected: Whether to remove the bias of order `1/N`.
     """

@@ -1,4 +1,4 @@
-"""The estimator of the attention paper, exactly as published, to show what it cannot resolve."""
+"""The estimator of the attention paper, exactly as published, so that its resolution can be measured."""
 
 from typing import Any
 
@@ -12,22 +12,23 @@ from ..laws.samples import checked_samples
 from ..numerics import Estimate
 from ..numerics.density import kernel_density_on_grid, kernel_sums, scott_bandwidth
 
-# Knots for each point of the grid, between which the kernel sums are interpolated.
+# Knots per grid point, between which kernel sums are interpolated linearly.
 _KNOTS = 4
 
 
 def kde_kl(p: Any, q: Any, /, *, points: int = 500, floor: float = 1e-12) -> Estimate:
     """The attention paper's estimate of `KL(p || q)` from two samples (Sakai, Karakida, Imaizumi 2025, section 5).
 
-    Two Gaussian kernel estimates with Scott's bandwidth are evaluated on a grid over the range of both samples; `floor`
-    is added, both are normalised to sum 1, and the relative entropy is taken. Two samples of 50,000 of the *same* law
-    score about 5e-4, and where the tails differ the value depends on `floor`. Use `kl` of laws for the truth.
+    Two Gaussian kernel estimates with Scott's bandwidth are evaluated on a grid over the range of both samples. Then
+    `floor` is added, both are normalised to sum 1, and the relative entropy is computed. Two samples of size 50,000
+    from the *same* law give about 5e-4, and if the tails differ the value depends on `floor`. For an accurate value use
+    `kl` of laws.
 
     Args:
         p: Samples.
         q: Other samples.
-        points: Points of the grid.
-        floor: What is added to both densities.
+        points: The number of grid points.
+        floor: The number that is added to both densities.
 
     Returns:
         The estimate. Its standard error is that of the estimator over samples of this size (to first order, bandwidths
@@ -56,7 +57,7 @@ def kde_kl(p: Any, q: Any, /, *, points: int = 500, floor: float = 1e-12) -> Est
     for name, sample in zip("pq", samples, strict=True):
         if not np.ptp(sample):
             raise ArgumentError(
-                name, f"{name} has equal samples only, so it has no kernel estimate. Pass samples that vary."
+                name, f"{name} has only equal samples, which have no kernel estimate. Pass samples that vary."
             )
     low, high = float(min(s.min() for s in samples)), float(max(s.max() for s in samples))
     widths = [scott_bandwidth(sample) for sample in samples]
@@ -68,7 +69,7 @@ def kde_kl(p: Any, q: Any, /, *, points: int = 500, floor: float = 1e-12) -> Est
     value = float(rel_entr(P, Q).sum())  # scipy.stats.entropy(P, Q)
     if not np.isfinite(value):
         return Estimate(value)
-    # What one more sample of either does, to first order, through the kernel it adds to the grid.
+    # The influence function: the first-order change of the estimate by one more sample, through its kernel on the grid.
     slopes = (np.log(P / Q) - value) / first.sum(), (1 - P / Q) / second.sum()
     variance = sum(
         _influence(sample, low, high, width, slope).var(ddof=1) / sample.size

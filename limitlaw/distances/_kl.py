@@ -13,15 +13,15 @@ from ._distance import Distance, Measured
 from ._jackknife import jackknife_of_samples, jackknife_of_two, without_each_batch
 from ._kernel_grid import on_kernel_grid
 
-# Draws of a law that stand for it beside samples: more of them no longer lower the error of 10^5 samples.
+# Draws that replace a law that is compared with samples: more of them no longer lower the error of 10^5 samples.
 _MOST_DRAWN = 2**17
-# Their seed, unlike any that a user is likely to have drawn the samples with.
+# The seed of these draws, which is unlikely to be the seed of the samples.
 _SEED_OF_DRAWS = 0x5EED_0F_4B4E4E
-# Points at which the error of a law is averaged over samples: it is smooth, so that a few thousand suffice.
+# Samples over which the error of a law is averaged. It is smooth, so a few thousand are enough.
 _THINNED = 4096
 # Densities below this are treated as underflow: subnormal numbers begin at 2e-308.
 _UNDERFLOW = 1e-290
-# What a logarithm gets in place of a density that vanishes.
+# The floor of densities in logarithms.
 _LEAST = 1e-300
 
 
@@ -35,12 +35,13 @@ class KullbackLeibler(Distance):
     methods = ("knn", "kde")
 
     def of_laws(self, p: Law, q: Law) -> Measured:
-        """By quadrature of `f log(f / g) - f + g`, which is nowhere negative, so that no digits cancel."""
+        """By quadrature of `f log(f / g) - f + g`, which is nowhere negative, so no digits cancel."""
         x, weights = panels(p, q)
         log_f, log_g = p.logpdf(x), q.logpdf(x)
 
         def value(log_f: np.ndarray, log_g: np.ndarray) -> float:
             f, g = np.exp(log_f), np.exp(log_g)
+            # Where f underflows only g is left. The terms -f + g add up to 0, because both densities integrate to 1.
             with np.errstate(invalid="ignore"):
                 return float(weights @ np.where(f > 0, f * (log_f - log_g) - f + g, g))
 
@@ -60,8 +61,8 @@ KL = KullbackLeibler()
 def kl(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
     """Kullback-Leibler divergence, `KL(p || q) = E_p log(p / q)`. Swap the arguments for the reverse.
 
-    Two laws are compared by quadrature. Where one was made from draws, the `O(1/N)` bias is removed and the standard
-    error stated, both by leaving out batches. A value that the draws do not resolve comes with a `ResolutionWarning`.
+    Two laws are compared by quadrature. If a law was made from draws, a jackknife over batches removes the `O(1/N)`
+    bias and gives the standard error. A value that the draws do not resolve comes with a `ResolutionWarning`.
 
     Args:
         p: A law, an array of samples, or a frozen distribution of `scipy.stats`.
@@ -84,7 +85,7 @@ def kl(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
 
 
 def _log_rows(rows: np.ndarray, log_value: np.ndarray) -> np.ndarray:
-    """Logarithms of densities with a batch left out; those of the law itself where they underflow."""
+    """Logarithms of densities without a batch. Where these underflow, the logarithm of the law itself is taken."""
     return np.where(rows > _UNDERFLOW, np.log(np.maximum(rows, _UNDERFLOW)), log_value)
 
 
@@ -96,7 +97,7 @@ def _integrand(f: np.ndarray, g: np.ndarray) -> np.ndarray:
 
 def _by_neighbours(p: Law, q: Law) -> Estimate:
     if not isinstance(p, Empirical):
-        # E_p log p needs samples of p, E_p log q only its logarithm: a law p is replaced by draws of it.
+        # E_p log p and E_p log q are averages over samples of p, so a law p is replaced by draws.
         assert isinstance(q, Empirical)
         p = Empirical(p.sample(min(q.samples.size, _MOST_DRAWN), rng=_SEED_OF_DRAWS))
     for name, law in (("p", p), ("q", q)):
@@ -114,6 +115,8 @@ def _by_neighbours(p: Law, q: Law) -> Estimate:
         return -neighbour_entropy(p.ordered[kept]) - float(log_q[kept].mean())
 
     whole = value(np.ones(p.ordered.size, bool))
+    # KL depends on q through -E_p log q, so a batch of q that is left out changes it by -E_p log of the ratio of
+    # densities.
     thin = p.ordered[:: max(p.ordered.size // _THINNED, 1)]
     moved = q.leave_one_batch_out("pdf", thin) / q.pdf(thin)
     by_law = whole - np.log(np.maximum(moved, _LEAST)).mean(axis=1)
@@ -121,6 +124,8 @@ def _by_neighbours(p: Law, q: Law) -> Estimate:
 
 
 def _between_samples(x: np.ndarray, y: np.ndarray) -> float:
-    own = checked_distances(neighbour_distances(x, x, NEIGHBOURS + 1))  # the nearest is the point itself
+    # Wang, Kulkarni and Verdu 2009: mean log(s_i / r_i) + log(m / (n - 1)), with the distances r_i and s_i of x_i to
+    # its k-th neighbour among the n samples x and the m samples y.
+    own = checked_distances(neighbour_distances(x, x, NEIGHBOURS + 1))  # the nearest neighbour is the point itself
     other = checked_distances(neighbour_distances(x, y, NEIGHBOURS))
     return float(np.log(other / own).mean() + np.log(y.size / (x.size - 1)))

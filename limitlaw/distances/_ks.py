@@ -10,7 +10,7 @@ from ..numerics import Estimate
 from ._cdf_gap import cdf_gap, cdf_shifts, crossings, estimate_from_gap
 from ._distance import Distance, Measured
 
-# The 95 % point of the Kolmogorov law: sqrt(N) times the statistic stays below it if the laws are equal.
+# The 95 % point of the Kolmogorov law, the limit of sqrt(N) times the statistic for equal laws.
 _CRITICAL = 1.358
 
 
@@ -23,6 +23,7 @@ class KolmogorovSmirnov(Distance):
 
     def of_laws(self, p: Law, q: Law) -> Measured:
         """At the crossing of the densities with the largest difference of the cdfs."""
+        # The supremum is stationary in its point, so the error is that of the difference at a fixed point.
         x = crossings(p, q)
         gap = cdf_gap(p, q, x)
         at = int(np.argmax(np.abs(gap)))
@@ -31,7 +32,7 @@ class KolmogorovSmirnov(Distance):
         return Measured.by_error(estimate_from_gap(lambda gap: sign * float(gap[0]), gap[[at]], *shifts))
 
     def of_samples(self, p: Law, q: Law, method: str | None) -> Measured:
-        """The Kolmogorov-Smirnov statistic, which resolves what exceeds its critical value."""
+        """The Kolmogorov-Smirnov statistic, which resolves distances above its critical value."""
         del method
         samples = [law for law in (p, q) if isinstance(law, Empirical)]
         points = np.concatenate([law.ordered for law in samples])
@@ -43,7 +44,7 @@ class KolmogorovSmirnov(Distance):
         variance = 0.0
         for law in (p, q):
             if isinstance(law, Empirical):
-                # Binomial, with Laplace's correction: not 0 where all samples lie on one side.
+                # The binomial variance. Laplace's correction keeps it above 0 if all samples lie on one side.
                 share = (law.samples.size * float(law.cdf(here)[0]) + 1) / (law.samples.size + 2)
                 variance += share * (1 - share) / law.samples.size
             else:
@@ -80,5 +81,5 @@ def ks(p: Any, q: Any, /) -> Estimate:
 
 
 def _cdf(law: Law, x: np.ndarray) -> np.ndarray:
-    """The cdf at many points: exact steps of samples, a spline of a law (the cdf of a mixture costs a sum each)."""
+    """The cdf at many points, by a spline for laws because each value of the cdf of a mixture costs a sum."""
     return law.cdf(x) if isinstance(law, Empirical) else cdf_by_spline(law, x)

@@ -8,15 +8,15 @@ from scipy.special import ndtri, stdtrit
 
 from ..numerics import Estimate
 
-# Directions of largest variance that are told apart. The two largest have 99 % of it for mixtures over a variance, and
-# the others decay geometrically, because a cdf with a batch left out is smooth.
+# Directions of largest variance that are treated separately. For mixtures over a variance the two largest have 99 % of
+# it, and the others decay geometrically, because a cdf without a batch is smooth.
 _DIRECTIONS = 16
 # Directions with a smaller share of the largest variance are rounding errors.
 _ROUNDING = 1e-12
 
 
 class RootOfSquares(Estimate):
-    """`sqrt(sum_j theta_j^2)`, an `Estimate` whose interval holds its level for few draws as well.
+    """`sqrt(sum_j theta_j^2)`, an `Estimate` whose interval keeps its level for few draws as well.
 
     The square of a noisy coordinate is skewed, and where it is small its stated error is small too. An interval of the
     sum by its standard error therefore covers too rarely: 88 % instead of 95 % for the energy distance of an attention
@@ -57,19 +57,19 @@ class RootOfSquares(Estimate):
 
 
 def root_of_square(squared: Estimate) -> Estimate:
-    """The root of an estimate that may be negative. Near 0, where it is steep, its error is the root of the error."""
+    """The root of an estimate that may be negative. Near 0 its error is the root of the error, not the linear one."""
     root = float(np.sqrt(max(squared, 0.0)))
     spread = float(np.sqrt(squared.stderr))
     return Estimate(root, min(squared.stderr / (2 * root), spread) if root > 0 else spread, squared.dof)
 
 
 def length_of(vector: np.ndarray, squared: Estimate, *shifts: np.ndarray) -> RootOfSquares:
-    """The length of a vector, in the directions in which its errors are independent.
+    """The length of a vector, with its interval from the directions in which errors are independent.
 
     Args:
-        vector: The vector as measured.
+        vector: The measured vector.
         squared: An unbiased estimate of its squared length.
-        *shifts: For each independent sample behind it, how the vector changes when each of `B` batches is left out,
+        *shifts: For each independent sample behind it, the change of the vector when each of `B` batches is left out,
             `(B, len(vector))`; no rows for a sample without randomness.
     """
     scaled = [np.sqrt((len(rows) - 1) / len(rows)) * (rows - rows.mean(axis=0)) for rows in shifts if len(rows) > 1]

@@ -20,7 +20,7 @@ class TotalVariation(Distance):
     methods = ("kde",)
 
     def of_laws(self, p: Law, q: Law) -> Measured:
-        """Half the variation of the difference of the cdfs, which turns where the densities cross."""
+        """Half the variation of the difference of the cdfs, whose extrema are the crossings of the densities."""
         x = crossings(p, q)
         gap = cdf_gap(p, q, x)
         directions = np.sign(np.diff(gap, prepend=0.0, append=0.0))
@@ -31,7 +31,7 @@ class TotalVariation(Distance):
         return Measured.by_error(estimate_from_gap(value, gap, cdf_shifts(p, x), cdf_shifts(q, x)))
 
     def of_samples(self, p: Law, q: Law, method: str | None) -> Measured:
-        """That of kernel estimates of the densities."""
+        """The total variation of kernel estimates of the densities."""
         del method
         return Measured.by_error(on_kernel_grid(p, q, lambda f, g: 0.5 * np.abs(f - g)))
 
@@ -40,15 +40,15 @@ TV = TotalVariation()
 
 
 def tv(p: Any, q: Any, /, *, method: str | None = None) -> Estimate:
-    """Total variation, `sup_A |P(A) - Q(A)| = (1/2) int |f - g|`, exactly from the cdfs where the densities cross.
+    """Total variation, `sup_A |P(A) - Q(A)| = (1/2) int |f - g|`, from the cdfs at the crossings of the densities.
 
     A value that the draws do not resolve comes with a `ResolutionWarning`.
 
     Args:
         p: A law, an array of samples, or a frozen distribution of `scipy.stats`.
         q: Another one.
-        method: "kde" if `p` or `q` are samples: their total variation is that of kernel estimates. Leave it out for
-            two laws.
+        method: "kde" if `p` or `q` are samples, for the total variation of kernel estimates. Leave it out for two
+            laws.
 
     Returns:
         The distance, between 0 and 1.

@@ -17,13 +17,14 @@ from ._distance import Distance, Measured
 from ._jackknife import jackknife_of_samples, jackknife_of_two
 from ._root_of_squares import length_of
 
-# Edges of panels in the normal score: quantile functions are smooth in it. Beyond 9 lies a mass of 1e-19.
+# Edges of panels in the normal score, in which quantile functions are smooth. The mass beyond 9 is 1e-19.
 _PANELS = np.linspace(-9.0, 9.0, 19)
-# Knots of a spline through a quantile function, which many sorted samples are compared with.
+# Knots of the spline through a quantile function that is compared with many sorted samples.
 _KNOTS = np.linspace(-9.0, 9.0, 361)
-# A tail whose share of the integral shrinks by less than this over three decades of probability has an infinite one.
+# The integral diverges if the contribution of a tail shrinks by less than this factor over three decades of
+# probability.
 _DIVERGES = 0.98
-# Gauss points over all cells of an empirical quantile function; at least 2 and at most 64 in each.
+# Gauss points in all cells of an empirical quantile function together; each cell has at least 2 and at most 64.
 _POINTS = 4096
 
 
@@ -59,7 +60,7 @@ class Wasserstein(Distance):
         return Measured.by_error(_area(p, q) if self.order == 1 else _quantile_distance(p, q))
 
     def of_samples(self, p: Law, q: Law, method: str | None) -> Measured:
-        """That of empirical quantile functions, which resolves what exceeds the distance between two such samples."""
+        """The distance of empirical quantile functions, resolved above that of two samples of one law."""
         del method
         noise = sum(self._noise(law) ** 2 for law in (p, q) if isinstance(law, Empirical)) ** 0.5
         if isinstance(p, Empirical) and isinstance(q, Empirical):
@@ -69,7 +70,8 @@ class Wasserstein(Distance):
         return Measured(self._to_law(samples, law), noise)
 
     def between_sorted(self, x: np.ndarray, y: np.ndarray) -> float:
-        """The distance of two sorted samples: the cost of the monotone coupling, which is optimal on the line."""
+        """The distance of two sorted samples, the cost of the monotone coupling, which is optimal on the line."""
+        # Both quantile functions are constant between neighbouring levels i / n and j / m.
         levels = np.concatenate([np.arange(1, x.size + 1) / x.size, np.arange(1, y.size + 1) / y.size])
         levels.sort()
         mass = np.diff(levels, prepend=0.0)
@@ -79,14 +81,15 @@ class Wasserstein(Distance):
         return float((mass @ np.abs(first - second) ** self.order) ** (1 / self.order))
 
     def _noise(self, law: Empirical) -> float:
-        """The distance to expect between samples of this size and their own law: half of that between their halves."""
+        """The expected distance between samples of this size and their law, half of that between their halves."""
         return self.between_sorted(np.sort(law.samples[::2]), np.sort(law.samples[1::2])) / 2
 
     def _to_law(self, samples: Empirical, law: Law) -> Estimate:
         quantiles = quantiles_of_normal(law, _KNOTS)
         rows = law.leave_one_batch_out("cdf", quantiles)
+        # The quantile at a fixed level moves by minus the change of the cdf there, divided by the density.
         shifts = -(rows - ndtr(_KNOTS)) / law.pdf(quantiles) if len(rows) else rows
-        # Gauss points in the cell of each sample, so that few samples are integrated over too.
+        # The empirical quantile function is constant on the cell of each sample, where that of the law is smooth.
         nodes, weights = np.polynomial.legendre.leggauss(int(np.clip(_POINTS // samples.samples.size, 2, 64)))
 
         def value(ordered: np.ndarray, quantiles: np.ndarray) -> float:
@@ -108,7 +111,7 @@ W1, W2 = Wasserstein(1), Wasserstein(2)
 def wasserstein(first: Any, second: Any, /, *, p: int = 1) -> Estimate:
     """Wasserstein distance of order `p`, `(int |F^{-1}(u) - G^{-1}(u)|^p du)^(1/p)`.
 
-    For samples it is that of the empirical law, which is of order `1 / sqrt(N)` even where the laws are equal. A value
+    For samples it is the distance of the empirical law, which is of order `1 / sqrt(N)` even for equal laws. A value
     below the distance between two halves of the samples comes with a `ResolutionWarning`.
 
     Args:

@@ -28,8 +28,8 @@ else:
 class _ScipyLaw(_Continuous):
     """A law as a distribution of scipy's old interface.
 
-    scipy makes a frozen distribution from a second instance of its class, with the arguments that `rv_continuous`
-    itself has. So the law is an attribute of a class made for it, and pickling makes that class again.
+    To freeze a distribution, scipy creates a second instance of its class with the arguments of `rv_continuous`, which
+    has no place for a law. So every law gets a subclass with the law as an attribute, and unpickling creates it again.
     """
 
     law: ClassVar[Law]
@@ -80,23 +80,23 @@ def as_numpyro(law: Law) -> Any:
         import jax.numpy as jnp
         import numpyro.distributions as dist
     except ImportError:
-        raise ImportError("law.numpyro() needs numpyro, which is not installed. Run: pip install numpyro") from None
+        raise ImportError("law.numpyro() needs numpyro, which is not installed. Run pip install numpyro.") from None
     if isinstance(law, Gaussian):
         return dist.Normal(float(law.mean()), float(law.standard_deviation()))
     if not isinstance(law, ScaleMixture):
         raise TypeError(
-            f"law.numpyro() is defined for Gaussian and ScaleMixture, but this law is {law!r}, whose density JAX "
-            f"cannot trace."
+            f"law.numpyro() is defined for Gaussian and ScaleMixture only. JAX cannot trace the density of {law!r}. "
+            f"Use law.scipy()."
         )
     if law.mixture.zero:
-        raise ValueError("law.numpyro() needs a density, but this law has a point mass at 0.")
+        raise ValueError("law.numpyro() needs a density, but this law has a point mass at 0. Use law.sample().")
     values, weights = law.mixture.values, law.mixture.weights
     positive = np.maximum(weights, 0.0)
 
     distribution: Any = dist.Distribution
 
     class ScaleMixtureDistribution(distribution):
-        """`sqrt(v) z` over the atoms of `v`. It computes in the dtype of the values that it is given."""
+        """`sqrt(v) z` over the atoms of `v`, in the dtype of the given values."""
 
         support = dist.constraints.real
 

@@ -22,12 +22,12 @@ def real_array(name: str, x: Any) -> np.ndarray:
     except jax.errors.TracerArrayConversionError:
         raise ArgumentTypeError(
             name,
-            f"{name} is traced by JAX, and laws are not traced because they compute with NumPy. "
+            f"{name} is traced by JAX, but laws compute with NumPy. "
             f"Inside jit, grad or vmap use law.numpyro().log_prob({name}).",
         ) from None
     except (TypeError, ValueError):
         raise ArgumentTypeError(
-            name, f"{name}={x!r} must be a real number or an array of real numbers. All rows need the same length."
+            name, f"{name}={x!r} must be a real number or an array of real numbers, with rows of equal length."
         ) from None
 
 
@@ -47,8 +47,8 @@ def probabilities(name: str, q: Any) -> np.ndarray:
     wrong = array[(array < 0) | (array > 1)]
     if wrong.size:
         value = wrong.flat[0]
-        remedy = f"For a percentage pass {value / 100:g}" if 1 < value <= 100 else "Give a number between 0 and 1"
-        raise ArgumentError(name, f"{name}={value:g} is not a probability: it must lie in [0, 1]. {remedy}.")
+        remedy = f"For {value:g} % give {value / 100:g}" if 1 < value <= 100 else "Give a number between 0 and 1"
+        raise ArgumentError(name, f"{name}={value:g} must be a probability in [0, 1]. {remedy}.")
     return array
 
 
@@ -59,7 +59,7 @@ def log_probabilities(name: str, lq: Any) -> np.ndarray:
     if wrong.size:
         raise ArgumentError(
             name,
-            f"{name}={wrong.flat[0]:g} is not the logarithm of a probability: it must be at most 0. "
+            f"{name}={wrong.flat[0]:g} must be the logarithm of a probability, which is at most 0. "
             f"For the probability itself use icdf or iccdf.",
         )
     return array
@@ -82,7 +82,7 @@ def shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def generator_of(rng: Rng) -> np.random.Generator:
-    """The generator that `rng` stands for."""
+    """The generator that is given or seeded by `rng`."""
     try:
         if isinstance(rng, bool | np.bool_ | str):
             raise TypeError

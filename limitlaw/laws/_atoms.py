@@ -11,36 +11,36 @@ from .._checks import ArgumentError
 from ..numerics.estimate import leave_one_batch_out
 from ._base import hash_of_values, same_values
 
-BATCHES = 256  # so that a standard error is itself known to 5%
-_BINS = 600  # of the logarithm of a variance: densities are then exact to 1e-11 in the body (docs/explanation/laws.md)
-_MOST_AS_GIVEN = 2048  # exact nodes that are kept as they are: more than the atoms of 600 bins
-_AT_ONCE = 2**17  # values binned in one go: larger arrays are no faster, and many small ones are slower
+BATCHES = 256  # batches of a jackknife: its standard error is itself known to 5%
+_BINS = 600  # bins of the logarithm of a variance, for densities exact to 1e-11 in the body (docs/explanation/laws.md)
+_MOST_AS_GIVEN = 2048  # exact nodes that are kept unchanged, somewhat more than the 1,200 atoms of 600 bins
+_AT_ONCE = 2**17  # values binned at once: larger arrays are no faster, and many small ones are slower
 _NO_WEIGHT = 1e-280  # a probability below this contributes nothing to any density that is not itself 0
-_BINS_OF_PAIRS = 1000  # sums and products of two variances spread further
-_CHI_SQUARE_NODES = 512  # over a range of at most 63 in the logarithm, where the trapezoid rule is exact to rounding
-_CHI_SQUARE_DEPTH = 400.0  # atoms of a chi-square reach up to where its density is exp(-400) of the largest,
-_NEGLIGIBLE = 40.0  # and down to where exp(-40) of a mixture's density at 0 is missing,
-_SMALLEST = 1e-24  # or to this one: below it a density that is infinite at 0 is not resolved
-_ROUNDING = 1e-6  # of the largest variance: a difference of float32 numbers may be negative by as much
-_UNCORRECTED = 1e-4  # probability of each tail of a known law in which control variates would do harm
+_BINS_OF_PAIRS = 1000  # more bins for sums and products of two variances, which have a larger range
+_CHI_SQUARE_NODES = 512  # on a range of at most 63 in the logarithm, where the trapezoid rule is exact to rounding
+_CHI_SQUARE_DEPTH = 400.0  # atoms of a chi-square end above where its density is exp(-400) times the largest ...
+_NEGLIGIBLE = 40.0  # ... and below where they would add less than exp(-40) to the density of a mixture at 0 ...
+_SMALLEST = 1e-24  # ... but not below this value: a density that is infinite at 0 is not resolved beyond it
+_ROUNDING = 1e-6  # share of the largest variance by which a difference of float32 numbers may be negative
+_UNCORRECTED = 1e-4  # probability of each tail of a known law in which control variates are not used
 
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """A law on the half-line, carried by a few weighted values, with what is known of its error.
+    """A law on the half-line, carried by a few weighted values, with the data for its standard errors.
 
     Attributes:
         values: The atoms, increasing.
-        weights: Their probabilities. Control variates can make single ones negative.
+        weights: Their probabilities. Control variates can make some of them negative.
         leave_one_out: The weights with one batch left out, for each batch, `(B, len(values))`: errors are the
-            jackknife's over these. Batches are of independent draws, or are independent randomisations of a quasi-Monte
-            Carlo rule. B = 0 for an exact rule.
-        dof: Degrees of freedom of a chi-square factor that the value is known to have, inf without one. With one degree
-            of freedom or less `E v^(-1/2)` is infinite, which no finite set of atoms can show.
+            jackknife's over these. Batches consist of independent draws, or are independent randomisations of a
+            quasi-Monte Carlo rule. B = 0 for an exact rule.
+        dof: The degrees of freedom of a known chi-square factor of the value, inf without one. With one degree of
+            freedom or less `E v^(-1/2)` is infinite, which no finite set of atoms can show.
 
-    Many values become few: in each of 600 bins of the logarithm, two atoms that keep the probability and the first
+    Many values are reduced to two atoms in each of 600 bins of the logarithm, which keep the probability and the first
     three moments of the bin (its Gauss rule). For a smooth function of the value the error is of fourth order in the
-    width of a bin: 1e-11 and less where bins are a few thousandths wide. The value 0 is an atom of its own.
+    width of a bin, 1e-11 and less for bins that are a few thousandths wide. The value 0 has a separate atom.
 
     Example:
         >>> import numpy as np
@@ -71,7 +71,7 @@ class Atoms:
 
     @classmethod
     def exactly(cls, values: np.ndarray, weights: np.ndarray) -> "Atoms":
-        """Values and weights that are known exactly. A few are kept as they are, many are gathered in bins.
+        """Values and weights that are known exactly. A few are kept unchanged, and many are gathered in bins.
 
         Raises:
             ArgumentError: If a value is negative or not finite.
@@ -107,9 +107,9 @@ class Atoms:
     def from_coupled_draws(cls, draws: np.ndarray, control: np.ndarray, known: "Atoms") -> "Atoms":
         """Independent draws, each coupled to a `control` draw of a law that is `known` exactly.
 
-        The law of the draws less that of the controls plus the known one (control variates): the same law, with an
-        error that is the smaller the closer the two are. Only the middle of the known law is corrected, between two of
-        its quantiles: far tails stay as drawn, and positive. Single weights may come out negative.
+        The law of the draws minus the law of the controls plus the known law (control variates). It is the same law on
+        average, and its error is smaller, the closer draws and controls are. Only the middle of the known law is
+        corrected, between two of its quantiles, so the far tails stay positive. Some weights may become negative.
 
         Raises:
             ArgumentError: If a draw is negative or not finite.
@@ -124,7 +124,7 @@ class Atoms:
         for row, other in zip(np.array_split(draws, count), np.array_split(control, count), strict=True):
             other = other[(other >= low) & (other <= high)]
             share = count * row.size / draws.size
-            plus = known.values[middle] if other.size else np.empty(0)  # nothing to correct without a control
+            plus = known.values[middle] if other.size else np.empty(0)  # without a control there is no correction
             # Each batch is drawn law - control law + known law, with the control scaled to the mass of the known
             # middle, so that every batch has the same total weight.
             values.append(np.concatenate([row, other, plus]))
@@ -134,7 +134,7 @@ class Atoms:
 
     @classmethod
     def from_randomisations(cls, points: np.ndarray) -> "Atoms":
-        """Rows of equally weighted points, each row an independent randomisation of the same rule.
+        """Rows of equally weighted points; each row is an independent randomisation of the same rule.
 
         Raises:
             ArgumentError: If a point is negative or not finite.
@@ -148,7 +148,7 @@ class Atoms:
         return float(self.weights[self.values == 0].sum())
 
     def moments(self, order: int) -> np.ndarray:
-        """`E v^order`: first by the weights, then with one batch left out, for each batch."""
+        """`E v^order`, first by the weights and then without each batch."""
         return np.vstack([self.weights, self.leave_one_out]) @ self.values**order
 
     def scaled(self, factor: float) -> "Atoms":
@@ -156,14 +156,16 @@ class Atoms:
         return Atoms(factor * self.values, self.weights, self.leave_one_out, self.dof)
 
     def times_chi_square_mean(self, dof: int | float) -> "Atoms":
-        """The law of `v chi2(dof) / dof`, the factor independent of `v`; of `v` itself for `dof = inf`."""
+        """The law of `v chi2(dof) / dof` with an independent chi-square; that of `v` for `dof = inf`."""
         if np.isinf(dof):
             return self
         # The density of a product at 0 is that of the factor which is more likely to be small.
         return replace(self._combined(_chi_square_mean(dof), np.multiply.outer), dof=min(self.dof, dof))
 
     def mean_of_copies(self, copies: int) -> "Atoms":
-        """The law of the average of independent copies, by repeated doubling: at most `2 log2(copies)` convolutions."""
+        """The law of the average of independent copies, by doubling in at most `2 log2(copies)` convolutions."""
+        # `power` is the law of the sum of 2^k copies in round k, and `total` that of the copies whose binary digits are
+        # done. Degrees of freedom of independent chi-squares add.
         total, power, left = None, self, copies
         while True:
             if left % 2:
@@ -180,6 +182,8 @@ class Atoms:
         Leaving a batch out moves the weights of both factors. To first order the product moves by the sum of the two
         moves, which costs one pass over the pairs of atoms for each factor instead of a convolution for each batch.
         """
+        # The first axis of a place belongs to the factor whose weights move, so the second factor takes the transpose.
+        # Two equal factors move together, and because the operation is symmetric their two terms are the same.
         values = operation(self.values, other.values)
         grid = _Bins.over([values], _BINS_OF_PAIRS)
         place = grid.place(values)
@@ -191,27 +195,28 @@ class Atoms:
             for one, two, of_pairs in factors
             if len(one.leave_one_out)
         ]
-        if moved:  # for two equal factors there is one term, and it counts twice
+        if moved:  # the single term of two equal factors counts twice
             rows = np.concatenate([rows, rows + sum(moved) * (2 / len(factors))])
         gathered, weights = _on_points(grid, _two_points(pooled, grid.step), rows)
         return Atoms(gathered, weights[0], weights[1:])
 
 
 def _chi_square_mean(dof: int | float) -> Atoms:
-    """`chi2(dof) / dof` by the trapezoid rule in its logarithm `t`, which has the log density `(dof/2)(t - e^t)`.
+    """`chi2(dof) / dof` by the trapezoid rule in its logarithm `t`, whose log density is `(dof/2)(t - e^t)`.
 
     The rule converges geometrically, because that density is analytic in a strip and vanishes at both ends.
     """
 
     def depth(t: float) -> float:
-        """How far the log density at `t` is below its maximum, at `t = 0`."""
+        """The distance of the log density at `t` below its maximum at `t = 0`."""
         return dof / 2 * (np.expm1(t) - t)
 
     def missing(t: float) -> float:
-        """By how much the integrand of `E v^(-1/2)`, a mixture's density at 0, is too small to matter."""
+        """The margin by which the integrand of `E v^(-1/2)`, the density of a mixture at 0, is negligible at `t`."""
         return depth(t) + t / 2 - _NEGLIGIBLE
 
     above = 2 + float(np.log(1 + 2 * _CHI_SQUARE_DEPTH / dof))  # depth(above) > _CHI_SQUARE_DEPTH for every dof
+    # The integrand of E v^(-1/2) decays more slowly than the density, so it and not the density sets the lower end.
     high = float(brentq(lambda t: depth(t) - _CHI_SQUARE_DEPTH, 0.0, above))  # type: ignore[arg-type]
     low = float(np.log(_SMALLEST))
     if missing(low) > 0:
@@ -255,7 +260,7 @@ def _on_points(grid: "_Bins", points: np.ndarray, moments: np.ndarray) -> tuple[
 
 
 def _checked_variances(values: np.ndarray) -> np.ndarray:
-    """Values that are finite and, but for rounding, not negative. What rounding leaves below 0 becomes 0."""
+    """Finite values that are at least 0 up to rounding, with negative rounding errors replaced by 0."""
     finite = np.isfinite(values)
     least = -_ROUNDING * np.max(values, where=finite, initial=0.0)
     bad = np.argwhere(~finite | (values < least))
@@ -264,15 +269,15 @@ def _checked_variances(values: np.ndarray) -> np.ndarray:
     where = tuple(int(i) for i in bad[0])
     raise ArgumentError(
         "variances",
-        f"variances[{', '.join(map(str, where))}]={values[where]} is not a variance, like {len(bad):,} of "
-        f"{values.size:,} in all. Numbers that overflow become inf or NaN (in float32 beyond 3e38). "
+        f"variances[{', '.join(map(str, where))}]={values[where]} must be finite and at least 0 ({len(bad):,} of "
+        f"{values.size:,} entries are not). In float32 numbers beyond 3e38 become inf or NaN. "
         f"Give the network smaller stds, or a norm.",
     )
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Values in bins: the index of the bin, and the position relative to its centre."""
+    """The index of the bin of each value, and the position `v / centre - 1` in that bin."""
 
     index: np.ndarray
     local: np.ndarray
@@ -292,11 +297,13 @@ class _Place:
 
     def moments_by_owner(self, weights: np.ndarray, owner: np.ndarray, owners: int) -> np.ndarray:
         """Moments 0 and 1 of the values of each of `0 ... owners - 1`, `(owners, 2, bins)`."""
+        # One count over bins of all owners, numbered consecutively, in place of one pass for each owner.
         apart = _Place(self.index + self.bins * owner, self.local, self.bins * owners)
         return np.moveaxis(apart.moments(weights, 2).reshape(2, owners, self.bins), 0, 1)
 
     def moments_of_rows(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Moments 0 and 1, `(rows, 2, bins)`, of values `(i, j)` weighted by `rows[r, i] weights[j]`."""
+        # Linear in the rows: moments are taken once for each first factor `i`, and one product then serves all rows.
         count = len(self.index)
         each = np.broadcast_to(weights, self.index.shape)
         return np.tensordot(rows, self.moments_by_owner(each, np.arange(count)[:, None], count), axes=1)
@@ -304,7 +311,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Bins:
-    """Bins of equal width in the logarithm, and a last one for the value 0."""
+    """Bins of equal width in the logarithm, followed by one for the value 0."""
 
     low: float
     step: float
@@ -312,7 +319,7 @@ class _Bins:
 
     @classmethod
     def over(cls, values: Sequence[np.ndarray], bins: int) -> "_Bins":
-        """So many bins from the smallest positive value to the largest."""
+        """`bins` bins from the smallest positive value to the largest."""
         smallest = min(float(v.min(where=v > 0, initial=np.inf)) for v in values)
         largest = max(float(v.max(initial=0.0)) for v in values)
         low = float(np.log(smallest)) if largest > 0 else 0.0
@@ -320,7 +327,7 @@ class _Bins:
         return cls(low, max(step, 1e-12), np.append(np.exp(low + (np.arange(bins) + 0.5) * step), 0.0))
 
     def place(self, values: np.ndarray) -> _Place:
-        """Which bin each value falls into."""
+        """The bin of each value."""
         zero = self.centres.size - 1
         with np.errstate(divide="ignore"):
             index = np.log(values, dtype=np.float64)
@@ -335,6 +342,7 @@ class _Bins:
 
 def _two_points(moments: np.ndarray, step: float) -> np.ndarray:
     """The two points `(2, bins)` of the Gauss rules with moments 0 to 3 `(4, bins)`; equal where one is enough."""
+    # The rule of a law with mean 0, variance 1 and skewness s has its points at s / 2 -+ sqrt(s^2 / 4 + 1).
     with np.errstate(divide="ignore", invalid="ignore"):
         mean, second, third = np.nan_to_num(moments[1:] / moments[0])
         variance = second - mean**2

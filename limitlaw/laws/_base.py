@@ -1,4 +1,4 @@
-"""What laws of one and of several variables share: they are values, and they know the names of other libraries."""
+"""The base class of laws: equality, hashing, pickling, and hints for method names of other libraries."""
 
 import abc
 import functools
@@ -14,8 +14,8 @@ from ._arguments import Rng
 class ProbabilityLaw(abc.ABC):
     """A law of one variable (`Law`) or of several (`JointLaw`).
 
-    Laws are values: those of one class that are defined by equal numbers are equal, have the same hash, and can be
-    pickled and copied. A name is a label and does not count.
+    Laws are values. Two laws of one class that are defined by equal numbers are equal and have the same hash. Laws can
+    be pickled and copied. A name is a label, which comparisons ignore.
 
     A subclass gives `_values` and `sample`.
 
@@ -37,7 +37,7 @@ class ProbabilityLaw(abc.ABC):
     @property
     @abc.abstractmethod
     def _values(self) -> Sequence[Any]:
-        """What defines the law: numbers, arrays and functions."""
+        """The numbers, arrays and functions that define the law, for equality and hashing."""
 
     @abc.abstractmethod
     def sample(self, shape: int | Sequence[int] = (), *, rng: Rng = None) -> np.ndarray:
@@ -60,7 +60,7 @@ class ProbabilityLaw(abc.ABC):
         return hash((type(self), hash_of_values(self._values)))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but what can be computed again."""
+        """All attributes except cached properties, which are computed again on demand."""
         cached = {
             name
             for kind in type(self).__mro__
@@ -70,14 +70,14 @@ class ProbabilityLaw(abc.ABC):
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Called only for names that do not exist: say what the name of another library is here."""
+        """Raise, with a hint for a name of another library. Python calls this only for names that do not exist."""
         ours = type(self)._names_elsewhere.get(name)
         remedy = f" Use {ours}." if ours else ""
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.{remedy}", name=name, obj=self)
 
 
 def same_values(first: Iterable[Any], second: Iterable[Any]) -> bool:
-    """Whether two sequences hold equal numbers, arrays and functions. Estimates have equal errors, too."""
+    """Whether two sequences hold equal numbers, arrays and functions. Estimates must have equal errors as well."""
     return all(_comparable(a) == _comparable(b) for a, b in zip(first, second, strict=True))
 
 
@@ -90,7 +90,8 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, Estimate):
         return float(value), value.stderr, value.dof
     if isinstance(value, np.ndarray):
-        return value.shape, value.dtype.str, (value + 0.0).tobytes()  # -0.0 + 0.0 = 0.0, which it equals
+        # -0.0 + 0.0 = 0.0, so equal numbers have equal bytes.
+        return value.shape, value.dtype.str, (value + 0.0).tobytes()
     return value
 
 

@@ -1,4 +1,4 @@
-"""The law of samples, known from independent draws alone."""
+"""The law of samples, which is known only from independent draws."""
 
 import functools
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ from ._arguments import Rng, generator_of, moment_order, shape_of
 from ._law import Law
 from .samples import NEIGHBOURS, checked_samples, neighbour_entropy
 
-_BATCHES = 128  # so that a standard error is itself known to 6%
-_AT_ONCE = 2**22  # complex numbers held at a time, 64 MB
-_KERNEL_REACH = 12  # bandwidths from a sample, beyond which its kernel is below 1e-31
-_MOST_PANELS = 4096  # of a quadrature, where a few samples lie far from the others
-_MOST_CANDIDATES = 4096  # for the mode, in the same case
+_BATCHES = 128  # batches of a jackknife: its standard error is itself known to 6%
+_AT_ONCE = 2**22  # complex numbers in memory at once, 64 MB
+_KERNEL_REACH = 12  # bandwidths from a sample at which its kernel falls below 1e-31
+_MOST_PANELS = 4096  # panels of a quadrature: a few outliers would need arbitrarily many
+_MOST_CANDIDATES = 4096  # points among which the mode is sought, for the same reason
 
 
 class Empirical(Law):
     """The law of independent draws: steps for the cdf, a kernel estimate for the density.
 
-    Errors come from batches of the draws in the order given. The density is a Gaussian kernel estimate with Scott's
-    bandwidth (`method="kde"`): it is smoothed by `bandwidth`, which its error does not include. Entropy is
-    Kozachenko and Leonenko's, from nearest neighbours.
+    Errors come from batches of the draws, in the order in which they are given. The density is a Gaussian kernel
+    estimate with Scott's bandwidth (`method="kde"`); its error does not include the bias of that smoothing. Entropy is
+    the nearest-neighbour estimate of Kozachenko and Leonenko.
 
     Args:
         samples: Independent draws, one-dimensional: at least two, all of them finite.
@@ -73,13 +73,13 @@ class Empirical(Law):
 
     @functools.cached_property
     def _panel_edges(self) -> np.ndarray:
-        """Panels two bandwidths wide, over all that the kernels reach."""
+        """The edges of panels two bandwidths wide, up to the reach of the outermost kernels."""
         reach = _KERNEL_REACH * self.bandwidth
         low, high = self.ordered[0] - reach, self.ordered[-1] + reach
         return np.linspace(low, high, int(min(np.ceil((high - low) / (2 * self.bandwidth)), _MOST_PANELS)) + 1)
 
     def _mode_candidates(self) -> np.ndarray:
-        """Points one bandwidth apart, which is too close for a peak of the kernel estimate between them."""
+        """Points one bandwidth apart, too close for a peak of the kernel estimate to lie between them."""
         low, high = self.support()
         return np.linspace(low, high, int(min(np.ceil((high - low) / self.bandwidth), _MOST_CANDIDATES)) + 1)
 
@@ -94,7 +94,7 @@ class Empirical(Law):
         return [np.sort(part) for part in np.array_split(self.samples, count)]
 
     def moment(self, order: int, kind: str = "raw") -> Estimate:
-        """A moment of the samples, with a standard error over batches. The `O(1/N)` bias of central ones is removed.
+        """A moment of the samples, with a standard error over batches and without the `O(1/N)` bias.
 
         Args:
             order: A non-negative integer.
@@ -110,16 +110,19 @@ class Empirical(Law):
                 f"order={order} with kind='standardized' takes at least {2 * order} samples that are not all equal, "
                 f"but there are {self.samples.size}. Give more.",
             )
-        centre = self.samples.mean()  # moments about it, for accuracy
+        # Power sums about the mean, because those about 0 cancel if the mean is far from 0.
+        centre = self.samples.mean()
         powers = np.array([[np.mean((part - centre) ** k) for k in range(order + 1)] for part in self._batches])
         whole = np.array([np.mean((self.samples - centre) ** k) for k in range(order + 1)])
 
         def value(about_centre: np.ndarray) -> float:
+            # Averages without a batch have another mean, so the moment about `mean` follows from the binomial formula.
             mean = about_centre[1] if order else 0.0
             shift = centre if kind == "raw" else -mean
             total = sum(comb(order, k) * about_centre[k] * shift ** (order - k) for k in range(order + 1))
-            if kind == "standardized":
-                total /= (about_centre[2] - mean**2) ** (order / 2) if order > 1 else np.sqrt(np.var(self.samples))
+            # The moment of order 0 is 1 and that of order 1 is 0, in any unit.
+            if kind == "standardized" and order > 1:
+                total /= (about_centre[2] - mean**2) ** (order / 2)
             return float(total)
 
         others = np.array([value(row) for row in self._leave_one_out(powers)])
@@ -140,7 +143,8 @@ class Empirical(Law):
 
     @functools.cached_property
     def batch_masks(self) -> np.ndarray:
-        """Which of the ordered samples stay when a batch is left out, for each batch, `(batches, samples)`."""
+        """For each batch, a mask of the ordered samples that are not in it, `(batches, samples)`."""
+        # Masks of the sorted array spare a sort for each batch that is left out.
         batch = np.repeat(np.arange(len(self._batches)), [part.size for part in self._batches])
         return batch[np.argsort(self.samples, kind="stable")] != np.arange(len(self._batches))[:, None]
 
@@ -149,7 +153,7 @@ class Empirical(Law):
         return generator_of(rng).choice(self.samples, shape_of(shape))
 
     def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
-        """By batches of the samples; the bandwidth stays."""
+        """See `Law.leave_one_batch_out`; the bandwidth is that of all samples."""
         if what == "pdf":
             return self._leave_one_out(np.stack([kernel_density(part, x, self.bandwidth) for part in self._batches]))
         below = np.stack([np.searchsorted(part, x, side="right") / part.size for part in self._batches])
@@ -157,7 +161,8 @@ class Empirical(Law):
         return rows if what == "cdf" else 1 - rows
 
     def _leave_one_out(self, batches: np.ndarray) -> np.ndarray:
-        """Averages over the samples with one batch left out, for each, from averages over batches `(B, ...)`."""
+        """Averages over the samples without each batch, from averages over batches `(B, ...)`."""
+        # Sizes of batches differ by one if they do not divide the number of samples, so averages are weighted by them.
         sizes = np.array([part.size for part in self._batches])[:, None]
         return leave_one_batch_out(sizes * batches) / leave_one_batch_out(sizes)
 

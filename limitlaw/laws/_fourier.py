@@ -5,28 +5,28 @@ import functools
 import numpy as np
 from scipy.optimize import brentq
 
-_DEPTH = 42.0  # a part of the integral that is smaller by exp(-42) = 6e-19 is below rounding
-_WINDOW = 1.5  # width in standard deviations of a window of x that shares a tilt: in it the integrand is of order one
-_LAST_WITH_IMAGES = 3  # window beyond which the tilt makes images of the tail smaller than rounding
-_MOST_NODES = 600  # at which averaging conditional Gaussians over atoms is as fast
-_AT_ONCE = 16  # nodes whose sums over atoms are one product of matrices; after as many negligible ones the series ends
-_SADDLE = 1e-7  # relative tolerance of the tilt, which only has to be near the saddle point
-_FARTHEST = 1e12  # standard deviations, beyond which a density is 0
-_TILTS = np.geomspace(0.05, 30.0, 40)  # in units of 1/std: further tilts at which Chernoff's bound is tried
-_LEAST = 1e-300  # floor of what a logarithm is taken of
+_DEPTH = 42.0  # depth at which parts of the integral are dropped: exp(-42) = 6e-19 is below rounding
+_WINDOW = 1.5  # standard deviations of x that share a tilt: the integrand stays of order one within such a window
+_LAST_WITH_IMAGES = 3  # index of the last window in which periodic images of the tail exceed rounding
+_MOST_NODES = 600  # nodes above which averaging conditional Gaussians over the atoms is as fast
+_AT_ONCE = 16  # nodes in one product of matrices; the series ends after twice as many negligible ones
+_SADDLE = 1e-7  # relative tolerance of the tilt, which need not be exactly the saddle point
+_FARTHEST = 1e12  # standard deviations from 0 at which a density is treated as 0
+_TILTS = np.geomspace(0.05, 30.0, 40)  # additional tilts at which Chernoff's bound is tried, in units of 1/std
+_LEAST = 1e-300  # floor of the arguments of logarithms, above the smallest normal double, 2e-308
 
 
 class TiltedFourier:
-    """Fourier inversion with exponential tilting, by which far tails keep their relative accuracy.
+    """Fourier inversion with exponential tilting, so that far tails keep their relative accuracy.
 
     With `Lambda(tau) = log E exp(tau y) = H log sum_j w_j exp(tau^2 v_j / 2H)`,
 
         f(x) = exp(Lambda(tau) - tau x) (1 / 2 pi) int exp(Lambda(tau + i t) - Lambda(tau) - i t x) dt
 
     for every `tau`, and the tail probability is the same integral with `1 / (tau + i t)` in it. At the saddle point,
-    `Lambda'(tau) = x`, the integrand is of order one: no cancellation, however far out. One `tau` serves a window of
-    `x` of 1.5 standard deviations. The trapezoid rule converges geometrically; its step is set by Chernoff's bound on
-    the tilted law and its range by the decay of the integrand. The cost does not depend on the number of copies `H`.
+    `Lambda'(tau) = x`, the integrand is of order one, so nothing cancels, however far out. One `tau` serves a window
+    of `x` of 1.5 standard deviations. The trapezoid rule converges geometrically; its step is set by Chernoff's bound
+    on the tilted law and its range by the decay of the integrand. The cost does not depend on the number of copies `H`.
     """
 
     def __init__(self, values: np.ndarray, rows: np.ndarray, copies: int) -> None:
@@ -45,7 +45,8 @@ class TiltedFourier:
 
     @functools.cached_property
     def converges(self) -> bool:
-        """Whether a few hundred nodes reach rounding: not where small variances are likely and copies few."""
+        """Whether a few hundred nodes reach rounding. They do not if small variances are likely and copies are few."""
+        # The first window has the smallest tilt, so its transform decays most slowly.
         return self._window(1)[1].shape[1] <= _MOST_NODES
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
@@ -64,7 +65,9 @@ class TiltedFourier:
             here = finite[which == k]
             tau, transform, step = self._window(k)
             terms = transform
-            if tail:  # P(y > x) = int_x^inf f: under the integral this divides by the exponent's rate
+            # P(y > x) = int_x^inf f divides each exponential by its rate. The rate has the real part tau > 0, because
+            # windows start at 1: at tau = 0 the integral over x would not converge.
+            if tail:
                 terms = terms / (tau + 1j * step * np.arange(terms.shape[1]))
             # The sum over nodes is a polynomial in exp(-i step x). Horner's rule needs no further exponentials.
             turn = np.exp(-1j * step * x[here])
@@ -74,6 +77,7 @@ class TiltedFourier:
                 total += terms[:, j, None]
             with np.errstate(divide="ignore"):
                 integral = np.log(np.maximum(np.real(total) * step / np.pi, 0.0))
+            # The factor in front of the integral holds all the decay, so it stays a logarithm.
             level = self._log_mgf(np.array([tau]))[:, :1] - tau * x[here]
             if tail and k <= _LAST_WITH_IMAGES:
                 # The trapezoid rule adds the tilted tail at x less one period, two periods, ... (Poisson's summation).
@@ -105,9 +109,9 @@ class TiltedFourier:
         return tau, transform, step
 
     def _saddle(self, x: float) -> float:
-        """`tau` with `Lambda'(tau) = x`.
+        """The solution `tau` of `Lambda'(tau) = x`.
 
-        `Lambda'` increases, but by leaps where variances lie far apart, which makes Newton's method cycle: a bracket
+        `Lambda'` increases, but very unevenly if variances lie far apart. Newton's method then cycles, and bracketing
         does not.
         """
         low, high = 0.0, x / float(self._rows[0] @ self._values)  # exact for a normal law
@@ -117,6 +121,7 @@ class TiltedFourier:
 
     def _mean(self, tau: float) -> float:
         """The mean of the tilted law, `Lambda'(tau)`."""
+        # Tilting one copy multiplies the weight of each variance by exp(tau^2 v / 2H); the mean of y is then tau E v.
         exponent = tau**2 * self._values / (2 * self._copies)
         weights = self._rows[0] * np.exp(exponent - (exponent + self._log_weights).max())
         return tau * float(weights @ self._values) / float(weights.sum())
@@ -130,8 +135,8 @@ class TiltedFourier:
     def _transform(self, tau: float, step: float) -> np.ndarray:
         """`exp(Lambda(tau + i t) - Lambda(tau))` at `t = 0, step, 2 step, ...` until it is negligible, `(rows, nodes)`.
 
-        Each atom contributes `exp(scale (2 i tau t - t^2))`, which goes from one node to the next by a factor that
-        itself changes by a constant factor: no exponentials but the first.
+        Each atom contributes `exp(scale (2 i tau t - t^2))`. The ratio of neighbouring nodes changes by a constant
+        factor from node to node, so only the first node needs exponentials.
         """
         scale = self._values / (2 * self._copies)
         largest = (tau**2 * scale + self._log_weights).max()
@@ -139,9 +144,8 @@ class TiltedFourier:
         tilted /= tilted.sum(axis=1, keepdims=True)
         wave, turn = np.ones(scale.size, complex), np.exp(scale * (2j * tau * step - step**2))
         shrink = np.exp(-2 * scale * step**2)
-        smallest = np.exp(
-            -_DEPTH / self._copies
-        )  # of one copy, whose transform is raised to the power of copies at the end
+        # The transform of one copy is raised to the power `copies` at the end, and its threshold with it.
+        smallest = np.exp(-_DEPTH / self._copies)
         waves, nodes, large = np.empty((scale.size, _AT_ONCE), complex), [], 0
         while len(nodes) * _AT_ONCE < min(2 * _MOST_NODES, large + 2 * _AT_ONCE):
             for j in range(_AT_ONCE):

@@ -12,14 +12,14 @@ from ..numerics import Estimate
 from ._arguments import Rng, generator_of, moment_order, shape_of
 from ._law import Law
 
-_MOST_BATCHES = 256  # to represent an error that has more degrees of freedom than anyone needs
-_LEAST_SHARE = 1e-3  # of the variance is left in a batch, if the error is so large that the variance would be negative
+_MOST_BATCHES = 256  # fictitious batches behind an error: more degrees of freedom change no interval visibly
+_LEAST_SHARE = 1e-3  # least share of the variance in a batch, where a large error would make the variance negative
 
 
 class Gaussian(Law):
     """The normal law with the given mean and variance.
 
-    A mean or a variance that is an `Estimate` carries its error into everything computed from the law.
+    If the mean or the variance is an `Estimate`, all results have the error that follows from it.
 
     Args:
         mean: The mean.
@@ -27,7 +27,7 @@ class Gaussian(Law):
         name: A label, for plots and tables.
 
     Raises:
-        ArgumentError: If the variance is not positive, or one of them is not a finite number.
+        ArgumentError: If the variance is not positive, or an argument is not a finite number.
 
     Example:
         >>> from limitlaw.laws import Gaussian
@@ -63,7 +63,7 @@ class Gaussian(Law):
         return self._variance
 
     def moment(self, order: int, kind: str = "raw") -> Estimate:
-        """A moment: `(order - 1)!!` in standard units for even orders, and 0 about the mean for odd ones.
+        """A moment. The standardized one is `(order - 1)!!` for even orders and 0 for odd ones.
 
         Args:
             order: A non-negative integer.
@@ -74,14 +74,15 @@ class Gaussian(Law):
         unit = kind == "standardized"
 
         var = 1.0 if unit else float(self._variance)
-        moments = [0.0, 1.0]  # of orders -1, 0, ..., by m_k = about m_{k-1} + (k - 1) var m_{k-2}
+        # Orders -1, 0, 1, ... by m_k = about m_{k-1} + (k - 1) var m_{k-2} (integration by parts).
+        moments = [0.0, 1.0]
         for k in range(1, order + 1):
             moments.append(about * moments[-1] + (k - 1) * var * moments[-2])
         # d m_k / d mean = k m_{k-1}, and d m_k / d var = k (k - 1) m_{k-2} / 2
         by_mean = order * moments[-2] * self._mean.stderr if kind == "raw" else 0.0
         by_var = 0.0 if unit or order < 2 else order * (order - 1) / 2 * moments[-3] * self._variance.stderr
         if not np.isfinite(moments[-1]):
-            raise ArgumentError("order", f"order={order}: the moment is beyond the largest float. Use a lower order.")
+            raise ArgumentError("order", f"order={order} gives a moment beyond the largest float. Use a lower order.")
         return Estimate(moments[-1], float(np.hypot(by_mean, by_var)), min(self._mean.dof, self._variance.dof))
 
     def entropy(self) -> Estimate:
@@ -97,13 +98,17 @@ class Gaussian(Law):
         return self._from_normal(generator_of(rng).standard_normal(shape_of(shape)))
 
     def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
-        """Batches made up to have the known errors: mean and variance go up and down, independently of each other."""
+        """Rows of fictitious batches whose jackknife gives the known errors.
+
+        Mean and variance are shifted up and down, independently of each other.
+        """
         mean, var = self._mean, self._variance
         if not mean.stderr and not var.stderr:
             return super().leave_one_batch_out(what, x)
         dof = min(d.dof for d in (mean, var) if d.stderr)
         count = 4 * max(round(min(dof + 1, _MOST_BATCHES) / 4), 1)
-        reach = 1 / np.sqrt(count - 1)  # by which the jackknife over these batches gives back the standard errors
+        # The jackknife multiplies the spread of its rows by sqrt(count - 1), so these shifts give back the errors.
+        reach = 1 / np.sqrt(count - 1)
         rows = []
         for i in range(count):
             m = mean + (-1 if i % 2 else 1) * reach * mean.stderr

@@ -19,14 +19,14 @@ from ._atoms import BATCHES
 from ._joint import JointLaw
 from ._scale_mixture import ScaleMixture
 
-_AT_ONCE = 2**21  # pairs of a point and a covariance whose densities are held at a time, 16 MB an array
-_ENTROPY_DRAWS = 2**11  # for an entropy to about 0.02
-_ENTROPY_PARTS = 64  # in which these are evaluated, so that 32 points times the covariances are held at a time
-_SMALLEST_PIVOT = 1e-10  # least eigenvalue of a correlation matrix; below it rounding has eaten half of the digits
-_ORTHANT_POINTS = 2**12  # of the unit cube behind a cdf, in all: an error of about 1e-4
-_SCRAMBLINGS = 8  # independent ones, from which that error is estimated
-_CONTOUR_DRAWS = 2000  # by whose densities the heights of contours are found, to a percent of probability
-_CONTOUR_COVARIANCES = 4096  # enough for a picture
+_AT_ONCE = 2**21  # pairs of a point and a covariance whose densities are in memory at once, 16 MB for each array
+_ENTROPY_DRAWS = 2**11  # draws behind an entropy, for a standard error of about 0.02
+_ENTROPY_PARTS = 64  # parts in which the entropy draws are evaluated, so that 32 points are in memory at once
+_SMALLEST_PIVOT = 1e-10  # least eigenvalue of a correlation matrix, below which a density has fewer than six digits
+_ORTHANT_POINTS = 2**12  # points of the unit cube behind a cdf in one scrambling, for an error of about 1e-4
+_SCRAMBLINGS = 8  # independent scramblings, whose spread gives that error
+_CONTOUR_DRAWS = 2000  # draws behind the heights of contours, which hold their probability to about a percent
+_CONTOUR_COVARIANCES = 4096  # covariances behind a contour plot, enough for the resolution of a picture
 
 
 class GaussianMixture(JointLaw):
@@ -37,12 +37,12 @@ class GaussianMixture(JointLaw):
     and all the rest.
 
     Args:
-        covariances: Independent draws `(draws, k, k)`; or known ones, if there are weights.
+        covariances: Independent draws `(draws, k, k)`, or exact values if there are weights.
         weights: The probabilities of the covariances.
         name: A label, for plots and tables.
 
     Raises:
-        ArgumentError: If these are not covariances and probabilities.
+        ArgumentError: If `covariances` are not covariance matrices, or `weights` are not probabilities.
 
     Example:
         >>> import numpy as np
@@ -120,6 +120,7 @@ class GaussianMixture(JointLaw):
 
     @functools.cached_property
     def _roots(self) -> np.ndarray:
+        # Singularity is judged by the correlations, so that it does not depend on the units of the variables.
         diagonal = np.einsum("nii->ni", self.covariances)
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = self.covariances / np.sqrt(diagonal[:, :, None] * diagonal[:, None])
@@ -129,13 +130,13 @@ class GaussianMixture(JointLaw):
             raise ArgumentError(
                 "covariances",
                 f"covariances[{bad[0]}] is singular (its correlations have the eigenvalue {smallest[bad[0]]:.2g}), so "
-                f"there is no joint density. Leave out tokens that are functions of others, or use sample() and cf().",
+                f"there is no joint density. Remove tokens that are functions of others, or use sample() and cf().",
             )
         return np.linalg.cholesky(self.covariances)
 
     @functools.cached_property
     def _batch(self) -> np.ndarray:
-        """Starts of the batches of draws."""
+        """The index of the first draw of each batch."""
         count = 1 if self.exact else min(BATCHES, len(self.covariances))
         return np.arange(count) * len(self.covariances) // count
 
@@ -209,10 +210,11 @@ class GaussianMixture(JointLaw):
         return spread if what == "logpdf" else spread * self.pdf(x)
 
     def entropy(self) -> Estimate:
-        """`-E log pdf(y)`, over 2,048 draws of the law; its error is theirs and that of the covariances."""
+        """`-E log pdf(y)` over 2,048 draws of the law, with the error of the draws and that of the covariances."""
         y = self.sample(_ENTROPY_DRAWS, rng=0)
         values = -self.logpdf(y)
         rows = [self._relative(part) for part in np.array_split(y, _ENTROPY_PARTS)]
+        # Without a batch the density is p times the relative density `r`, so the entropy changes by -E log r.
         moved = np.log(np.maximum(leave_one_batch_out(np.concatenate(rows, axis=1)), 1e-300)).mean(axis=1)
         mean = float(values.mean())
         by_covariances = mean - moved if len(moved) > 1 else np.empty(0)
@@ -223,22 +225,27 @@ class GaussianMixture(JointLaw):
         generator = generator_of(rng)
         sizes = shape_of(shape)
         count = int(np.prod(sizes))
+        # Sorted indices read the covariances in the order of memory. The permutation below makes the draws
+        # exchangeable.
         picked = np.sort(generator.choice(len(self.covariances), count, p=None if not self.exact else self.weights))
         values, vectors = np.linalg.eigh(self.covariances[picked])
         normals = np.sqrt(np.maximum(values, 0.0)) * generator.standard_normal((count, *self.event_shape))
+        # Eigenvectors serve singular covariances as well, for which a Cholesky factorisation fails.
         draws = np.einsum("nij,nj->ni", vectors, normals)
         return generator.permutation(draws).reshape(*sizes, *self.event_shape)
 
     def plot(self, ax: Any = None, *, levels: Sequence[float] = (0.1, 0.5, 0.9, 0.99), **style: Any) -> Any:
-        """For two tokens: contours of the density that hold the given probabilities, on matplotlib axes."""
+        """Plot contours of the density of two tokens that enclose the given probabilities, on matplotlib axes."""
         import matplotlib.pyplot as plt
 
         if self.event_shape != (2,):
             raise ValueError(
-                f"plot draws contours for two tokens, but this law has {self.event_shape[0]}. Use marginal(i).plot()."
+                f"plot() is defined for two tokens, but this law has {self.event_shape[0]}. Use marginal(i).plot()."
             )
         axes = plt.gca() if ax is None else ax
         few = self if self.exact else GaussianMixture(self.covariances[:_CONTOUR_COVARIANCES])
+        # The set of densities above h has the probability that a draw has a density above h. So the contour of level q
+        # is at the q-th quantile, from above, of the densities at draws.
         at_draws = np.sort(few.pdf(few.sample(_CONTOUR_DRAWS, rng=0)))[::-1]
         heights = {float(at_draws[min(int(level * _CONTOUR_DRAWS), _CONTOUR_DRAWS - 1)]): level for level in levels}
         reach = [float(self.marginal(i).iccdf((1 - max(levels)) / 40)) for i in range(2)]
@@ -256,8 +263,8 @@ class GaussianMixture(JointLaw):
         if points.shape[-1:] != self.event_shape:
             raise ArgumentError(
                 name,
-                f"{name} has shape {points.shape}, but the law is that of {self.event_shape[0]} tokens, so its last "
-                f"axis must be {self.event_shape[0]} long.",
+                f"{name} has shape {points.shape}, but the law has {self.event_shape[0]} variables. Give an array "
+                f"whose last axis has length {self.event_shape[0]}.",
             )
         flat = points.reshape(-1, *self.event_shape)
         step = max(_AT_ONCE // len(self.covariances), 1)
@@ -266,6 +273,7 @@ class GaussianMixture(JointLaw):
 
     def _log_kernel(self, x: np.ndarray) -> np.ndarray:
         """`log N(x; 0, C)` for each covariance and point, `(N, P)`, by forward substitution."""
+        # x^T C^-1 x = |L^-1 x|^2. The loop is over the few coordinates, and vectorised over covariances and points.
         L, (k,) = self._roots, self.event_shape
         quadratic = np.zeros((len(L), len(x)))
         solved: list[np.ndarray] = []
@@ -284,6 +292,7 @@ class GaussianMixture(JointLaw):
         (k,), count = self.event_shape, len(self.covariances)
         if not self.exact:
             return self._by_batch(_orthant(self._roots, np.random.default_rng(0).uniform(size=(k, count)), x))
+        # Points of one sequence are spread over all covariances, and each covariance gets `repeats` of them.
         repeats = largest_power_of_two(max(_ORTHANT_POINTS / count, 1))
         roots = np.repeat(self._roots, repeats, axis=0)
         rows = []
@@ -310,12 +319,15 @@ def _log_mean(log_kernel: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _orthant(roots: np.ndarray, uniforms: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """For each root `(N, k, k)`, point of the unit cube `(k, N)` and point `x`: separation of variables (Genz 1992)."""
+    """`P(y <= x)` for each root `(N, k, k)` and point, from one point of the unit cube `(k, N)` (Genz 1992)."""
+    # Given the coordinates before it, coordinate i is below x_i with probability `below`. The product of these is an
+    # unbiased estimate if each coordinate is then drawn from its law truncated at x_i, by inversion of a uniform.
     product = np.ones((len(roots), len(x)))
     drawn: list[np.ndarray] = []
     for i in range(roots.shape[1]):
         residual = x[None, :, i] - sum((roots[:, i, j, None] * drawn[j] for j in range(i)), np.zeros((1, 1)))
         below = ndtr(residual / roots[:, i, i, None])
         product *= below
+        # The bounds keep quantiles finite where `below` is 0 or 1.
         drawn.append(ndtri(np.clip(uniforms[i][:, None] * below, 1e-300, 1 - 1e-16)))
     return product

@@ -12,11 +12,11 @@ from ._law import Law
 class JointLaw(ProbabilityLaw):
     """A probability law of `k` real variables jointly.
 
-    Moments are arrays, with their standard errors by `error`. `marginal(i)` is the law of one variable, a `Law` with
-    quantiles and all the rest.
+    Moments are arrays, and `error` gives their standard errors. `marginal(i)` is the `Law` of one variable, with
+    quantiles and all other methods.
 
-    A subclass gives `event_shape`, `mean`, `cov`, `marginal`, `error`, `sample` and `_values` (what makes two laws
-    equal).
+    A subclass gives `event_shape`, `mean`, `cov`, `marginal`, `error`, `sample` and `_values` (the data that define the
+    law).
 
     Example:
         >>> import numpy as np
@@ -60,8 +60,8 @@ class JointLaw(ProbabilityLaw):
         """The standard error of a quantity of the law, in the shape of that quantity.
 
         Args:
-            what: The name of the method that gives the quantity.
-            x: Points `(..., k)`, where the quantity is a function of points.
+            what: The name of the method that returns the quantity.
+            x: Points `(..., k)`, if the quantity is a function of points.
         """
 
     def variance(self) -> np.ndarray:
@@ -77,10 +77,10 @@ class JointLaw(ProbabilityLaw):
         return self.moment(3, "standardized")
 
     def kurtosis(self, convention: Literal["excess", "non-excess"] = "excess") -> np.ndarray:
-        """The kurtosis of each variable, `(k,)`: by default the excess over that of a normal law.
+        """The kurtosis of each variable, `(k,)`, by default the excess over that of a normal law.
 
         Args:
-            convention: "excess", the fourth standardized moment less 3; or "non-excess", that moment itself.
+            convention: "excess", the fourth standardized moment minus 3; or "non-excess", that moment itself.
         """
         return np.array([float(self.marginal(i).kurtosis(convention)) for i in range(*self.event_shape)])
 

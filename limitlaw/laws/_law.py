@@ -20,7 +20,7 @@ from .quadrature import distances_from_median, panels
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SMALLEST = 1e-300  # floor of densities whose logarithm or reciprocal is taken
+_SMALLEST = 1e-300  # floor of densities in logarithms and quotients, above the smallest normal double, 2e-308
 _INVERSES = {"icdf": "cdf", "iccdf": "ccdf", "ilogcdf": "cdf", "ilogccdf": "ccdf"}
 _FUNCTIONS = ("pdf", "logpdf", "cdf", "logcdf", "ccdf", "logccdf", *_INVERSES)
 
@@ -34,9 +34,9 @@ class Law(ProbabilityLaw):
     with NumPy and are not traced by JAX; `law.numpyro()` is.
 
     A subclass gives `_logpdf`, `_logcdf`, `_logccdf` (one-dimensional arrays in and out), `_cf`, `moment`, `sample`,
-    `_values` (what makes two laws equal) and, if it was made from draws, `leave_one_batch_out`, from which every error
-    is derived. The rest (quantiles, entropy, mode, plots, adaptors) follows. `method` says how densities are found,
-    where there is a choice.
+    `_values` (the data that define the law) and, if it was made from draws, `leave_one_batch_out`, from which every
+    error is derived. The rest (quantiles, entropy, mode, plots, adaptors) follows. `method` names the way in which
+    densities are computed.
 
     Example:
         >>> from limitlaw.laws import Gaussian, Law
@@ -90,16 +90,16 @@ class Law(ProbabilityLaw):
         """
 
     def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
-        """A function of the law with one batch of what it was made from left out, for each batch.
+        """A function of the law, recomputed without each batch of the draws behind the law.
 
-        Every standard error of the law, and of what is computed from it, is the jackknife's over these.
+        Every standard error of the law, and of quantities that are computed from it, is a jackknife over these rows.
 
         Args:
             what: "pdf", "cdf" or "ccdf".
             x: Points, one-dimensional.
 
         Returns:
-            An array `(batches, len(x))`. A law that is known exactly has no batches.
+            An array `(batches, len(x))`. A law that is known exactly has no batches, so it has no rows.
         """
         del what
         return np.empty((0, x.size))
@@ -182,7 +182,8 @@ class Law(ProbabilityLaw):
         return float(self.icdf(0.5))
 
     def mode(self) -> float:
-        """Where the density is largest, by a search between points that resolve it."""
+        """The point of largest density, by a search between points that resolve the density."""
+        # A density may have several peaks, so the local search is confined to the neighbours of the best candidate.
         x = self._mode_candidates()
         log_f = self._logpdf(x)
         best = int(np.argmax(log_f))
@@ -197,13 +198,12 @@ class Law(ProbabilityLaw):
 
     def _mode_candidates(self) -> np.ndarray:
         """Increasing points, one of which is next to the mode."""
-        ends = [
-            end for end in self.support() if np.isfinite(end)
-        ]  # where a density may be largest, as that of an exponential law
+        # A density may be largest at an end of its support, like that of an exponential law.
+        ends = [end for end in self.support() if np.isfinite(end)]
         return np.unique(np.concatenate([panels(self)[0], ends]))
 
     def support(self) -> tuple[float, float]:
-        """The ends of an interval that holds the law: the real line, where no smaller one is known."""
+        """The ends of an interval that contains the law, the real line unless a smaller one is known."""
         return -np.inf, np.inf
 
     def cf(self, t: Any) -> Any:
@@ -227,12 +227,12 @@ class Law(ProbabilityLaw):
         return self.moment(3, "standardized")
 
     def kurtosis(self, convention: Literal["excess", "non-excess"] = "excess") -> Estimate:
-        """The kurtosis: by default the excess over that of a normal law.
+        """The kurtosis, by default the excess over that of a normal law.
 
-        scipy's new distributions have the other default.
+        The new distributions of scipy have the other default.
 
         Args:
-            convention: "excess", the fourth standardized moment less 3; or "non-excess", that moment itself.
+            convention: "excess", the fourth standardized moment minus 3; or "non-excess", that moment itself.
         """
         _checks.one_of("convention", convention, ("excess", "non-excess"))
         excess = self._excess_kurtosis()
@@ -246,6 +246,7 @@ class Law(ProbabilityLaw):
         """Differential entropy, `-E log pdf(y)`, by quadrature."""
         x, weights = panels(self)
         f, log_f = self._pdf(x), self._logpdf(x)
+        # 0 log 0 = 0, so nodes at which the density underflows are left out, for the law and for its replicates alike.
         live = f > 0
         value = -float(weights[live] @ (f[live] * log_f[live]))
         others = [
@@ -255,7 +256,7 @@ class Law(ProbabilityLaw):
         return jackknife(value, np.array(others))
 
     def error(self, what: str, x: Any) -> Any:
-        """The standard error of a function of the law, because the law is known from draws.
+        """The standard error of a function of a law that is known from draws.
 
         Args:
             what: "pdf", "logpdf", "cdf", "logcdf", "ccdf", "logccdf", "icdf", "iccdf", "ilogcdf" or "ilogccdf".
@@ -272,7 +273,8 @@ class Law(ProbabilityLaw):
             0.4419 ± 0.0004
         """
         _checks.one_of("what", what, _FUNCTIONS)
-        if what in _INVERSES:  # the error of a quantile is that of the probability there, divided by the density
+        if what in _INVERSES:
+            # The delta method: a quantile moves by the change of the probability there, divided by the density.
             at = real_array("x", getattr(self, what)(x))
             plain = _INVERSES[what]
             return pointwise(lambda x: self._spread(plain, x) / np.maximum(self._pdf(x), _SMALLEST), at)
@@ -280,16 +282,19 @@ class Law(ProbabilityLaw):
         spread = pointwise(functools.partial(self._spread, plain), real_array("x", x))
         if not what.startswith("log"):
             return spread
+        # The error of a logarithm is the relative error, and 0 where the probability underflows.
         value = np.asarray(getattr(self, plain)(x))
         return np.divide(spread, value, out=np.zeros(value.shape), where=value > 0)[()]
 
     def _spread(self, what: str, x: np.ndarray) -> np.ndarray:
         rows = self.leave_one_batch_out(what, x)
+        # Averages without one of B batches vary B - 1 times less than the batches themselves.
         count = len(rows)
         return rows.std(axis=0, ddof=1) * (count - 1) / np.sqrt(count) if count > 1 else np.zeros(x.size)
 
     def _quantiles(self, q: np.ndarray, *, upper: bool) -> np.ndarray:
         """`icdf`, or `iccdf` if `upper`."""
+        # The smaller tail keeps its relative accuracy, while the larger one rounds to 1.
         with np.errstate(divide="ignore"):
             log_tail = np.where(q <= 0.5, np.log(q), np.log1p(-q))
         return self._quantiles_of_tails(log_tail, (q <= 0.5) == upper)
@@ -302,7 +307,7 @@ class Law(ProbabilityLaw):
         return self._quantiles_of_tails(log_tail, small == upper)
 
     def _quantiles_of_tails(self, log_tail: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """Quantiles from the smaller tail; where it is 0, the ends of the support."""
+        """Quantiles from the smaller tail, and the ends of the support where that tail is 0."""
         low, high = self.support()
         x = np.where(right, high, low)
         inside = log_tail > -np.inf
@@ -310,7 +315,7 @@ class Law(ProbabilityLaw):
         return x
 
     def _tail_quantiles(self, log_tail: np.ndarray, right: np.ndarray, **options: float) -> np.ndarray:
-        """Where the left tail (the right one if `right`) has these logarithms, finite and at most `log(1/2)`."""
+        """The points at which the left tail (the right one where `right`) has these logarithms, at most `log(1/2)`."""
         return solve_quantiles(self, log_tail, right, **options)
 
     def _from_normal(self, z: np.ndarray) -> np.ndarray:
@@ -323,7 +328,7 @@ class Law(ProbabilityLaw):
 
     @functools.cached_property
     def _centre_and_scale(self) -> tuple[float, float]:
-        """Where a search for quantiles begins, and in which units."""
+        """The start of a search for quantiles, and its unit of length."""
         return float(self.mean()), float(self.standard_deviation())
 
     @functools.cached_property
@@ -341,12 +346,12 @@ class Law(ProbabilityLaw):
         x: Any = None,
         **style: Any,
     ) -> "Axes":
-        """Draw the law on matplotlib axes.
+        """Plot the law on matplotlib axes.
 
         Where the law has an error, a band shows two standard errors.
 
         Args:
-            ax: The axes; the current ones unless given.
+            ax: The axes, by default the current ones.
             kind: "pdf", "logpdf", "cdf" or "ccdf".
             x: The points; by default they span all but 1e-4 of the law (1e-8 for "logpdf" and "ccdf").
             **style: Options of `matplotlib.axes.Axes.plot`.

@@ -17,9 +17,9 @@ from ._empirical import Empirical
 from ._joint import JointLaw
 from ._law import Law
 
-_AT_ONCE = 2**16  # draws pushed forward in one call, which bounds the memory of the transform
-_DRAWS = 2**18  # of which densities and quantiles are made: a cdf to 1e-3
-_CONVERGED = 1e-9  # relative difference of two quadratures that counts as rounding
+_AT_ONCE = 2**16  # draws that are transformed in one call, to bound its memory
+_DRAWS = 2**18  # draws behind densities and quantiles: a cdf has a standard error of 1e-3
+_CONVERGED = 1e-9  # relative difference of two quadratures, below which the error is stated as 0
 
 Transform = Callable[[jax.Array], jax.Array]
 Integral = tuple[np.ndarray, np.ndarray]
@@ -27,7 +27,7 @@ Integral = tuple[np.ndarray, np.ndarray]
 
 
 class _Image:
-    """What a law of one image and a joint law of several share: the map, its replicates, and draws."""
+    """The base of `Pushforward` and `JointPushforward`: the map, its replicates, and draws."""
 
     event_shape: tuple[int, ...]
 
@@ -44,6 +44,7 @@ class _Image:
         self.dimension = dimension
         self.quadrature_error = quadrature_error
         self._make_replicates = replicates
+        # The shape of the values is found without a computation, as the map may be expensive.
         with jax.enable_x64(True):
             values = jax.eval_shape(transform, jax.ShapeDtypeStruct((dimension, 1), jnp.float64))
         self.event_shape = values.shape[:-1]
@@ -81,18 +82,18 @@ class Pushforward(_Image, Law):
     """The law of `T(xi)`, `xi` a standard normal of `R^dimension`: the limit of one coordinate of a tensor program.
 
     Moments are Gaussian integrals (quadrature up to three dimensions, quasi-Monte Carlo above), each with its error.
-    A map has no density formula: pdf, cdf, quantiles and entropy are those of 2^18 draws (`Empirical`), with their
-    errors.
+    There is no formula for the density of a general map, so pdf, cdf, quantiles and entropy are those of 2^18 draws
+    (`Empirical`), with their errors.
 
     Args:
-        transform: Maps points `(dimension, N)` to values `(N,)`, in float64.
-        dimension: Of the normal vector.
+        transform: A function from points `(dimension, N)` to values `(N,)`, in float64.
+        dimension: The dimension of the normal vector.
         quadrature_error: The largest error among the numbers that define the transform.
-        replicates: Makes laws with those numbers moved by their errors. The effect on a moment is part of its standard
-            error.
+        replicates: A function that returns laws with those numbers perturbed by their errors. The effect on a moment is
+            part of its standard error.
 
     Raises:
-        ArgumentError: If the transform gives several variables.
+        ArgumentError: If the transform returns several variables.
 
     Example:
         >>> from limitlaw.laws import Pushforward
@@ -115,7 +116,7 @@ class Pushforward(_Image, Law):
         if self.event_shape:
             raise ArgumentError(
                 "transform",
-                f"transform gives {self.event_shape[0]} variables, but a Pushforward has one. Use JointPushforward.",
+                f"transform returns {self.event_shape[0]} variables, but a Pushforward has one. Use JointPushforward.",
             )
 
     def __repr__(self) -> str:
@@ -134,18 +135,19 @@ class Pushforward(_Image, Law):
         return self._estimate(_excess_kurtoses, max(1.0, abs(float(_excess_kurtoses(self)[0]))))
 
     def _estimate(self, integral: "Callable[[Any], Integral]", scale: float) -> Estimate:
-        """An integral with its error, in which quadrature on this scale has converged or not."""
+        """An integral with its error, which is 0 if quadrature has converged on this scale."""
         value, error = float(integral(self)[0]), float(_error(self, integral))
         return Estimate(value, 0.0 if error <= _CONVERGED * scale else error)
 
     def moment(self, order: int, kind: Literal["raw", "central", "standardized"] = "raw") -> Estimate:
-        """A moment, by the same integral as the others.
+        """A moment, by Gaussian integration.
 
         Args:
             order: A non-negative integer.
             kind: "raw", "central" or "standardized".
         """
         order = moment_order(order, kind)
+        # The integrand is centred and scaled before the power is taken: raw moments would cancel.
         mean = float(_means(self)[0]) if kind != "raw" else 0.0
         scale = float(self.standard_deviation()) if kind == "standardized" else 1.0
         value, error = gaussian_expectation(lambda xi: ((self.transform(xi) - mean) / scale) ** order, self.dimension)
@@ -163,11 +165,11 @@ class Pushforward(_Image, Law):
         return self.drawn.entropy()
 
     def mode(self) -> float:
-        """Where the kernel estimate of the density is largest."""
+        """The point at which the kernel estimate of the density is largest."""
         return self.drawn.mode()
 
     def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
-        """By batches of the draws."""
+        """See `Law.leave_one_batch_out`; the batches are those of the draws."""
         return self.drawn.leave_one_batch_out(what, x)
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
@@ -202,18 +204,18 @@ class Pushforward(_Image, Law):
 class JointPushforward(_Image, JointLaw):
     """The joint law of the variables `T(xi)`, `xi` a standard normal of `R^dimension`.
 
-    Moments are Gaussian integrals, as for `Pushforward`. There is no joint density; each variable has one, by
-    `marginal(i)`.
+    Moments are Gaussian integrals, as for `Pushforward`. There is no joint density; `marginal(i)` has the density of
+    one variable.
 
     Args:
-        transform: Maps points `(dimension, N)` to values `(k, N)`, in float64.
-        dimension: Of the normal vector.
+        transform: A function from points `(dimension, N)` to values `(k, N)`, in float64.
+        dimension: The dimension of the normal vector.
         quadrature_error: The largest error among the numbers that define the transform.
-        replicates: Makes laws with those numbers moved by their errors. The effect on a moment is part of its standard
-            error.
+        replicates: A function that returns laws with those numbers perturbed by their errors. The effect on a moment is
+            part of its standard error.
 
     Raises:
-        ArgumentError: If the transform gives one variable.
+        ArgumentError: If the transform returns one variable.
 
     Example:
         >>> import jax.numpy as jnp
@@ -236,7 +238,7 @@ class JointPushforward(_Image, JointLaw):
         super().__init__(transform, dimension, quadrature_error=quadrature_error, replicates=replicates)
         if len(self.event_shape) != 1:
             raise ArgumentError(
-                "transform", "transform must give an array (k, N). For one variable, (N,), use Pushforward."
+                "transform", "transform must return an array (k, N). For one variable, (N,), use Pushforward."
             )
 
     def __repr__(self) -> str:
@@ -258,7 +260,7 @@ class JointPushforward(_Image, JointLaw):
         """The kurtosis of each variable, `(k,)`; its error is `error("kurtosis")`.
 
         Args:
-            convention: "excess", the fourth standardized moment less 3; or "non-excess", that moment itself.
+            convention: "excess", the fourth standardized moment minus 3; or "non-excess", that moment itself.
         """
         _checks.one_of("convention", convention, ("excess", "non-excess"))
         return _excess_kurtoses(self)[0] + (3.0 if convention == "non-excess" else 0.0)
@@ -284,7 +286,8 @@ class JointPushforward(_Image, JointLaw):
 
 
 def _error(law: Any, integral: Callable[[Any], Integral]) -> np.ndarray:
-    """The error of the quadrature, and of the numbers in the transform by moving them."""
+    """The standard error of an integral, from quadrature and from the numbers that define the transform."""
+    # The two errors are independent, so their squares add.
     value, error = integral(law)
     moved = [integral(replicate)[0] - value for replicate in law._replicates]
     return np.hypot(error, np.sqrt(np.mean(np.square(moved), axis=0))) if moved else error
@@ -320,6 +323,7 @@ def _excess_kurtoses(law: Any) -> Integral:
     (variance, fourth), (variance_error, fourth_error) = _central(law, (2, 4))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(variance > 0, fourth / variance**2 - 3, 0.0)
+        # Linear error propagation through fourth / variance^2. A constant has the kurtosis 0 by convention.
         by_variance = 2 * fourth * variance_error / variance**3
         error = np.where(variance > 0, np.hypot(fourth_error / variance**2, by_variance), 0.0)
     return value, error

@@ -18,9 +18,9 @@ from ._law import Law
 from .quadrature import distances_from_median
 
 _METHODS = ("auto", "mixture", "fourier")
-_SQUARE_OVERFLOWS = 1e150  # where x^2 comes near the largest float
-_FEW_ROWS = 16  # of weights: inverting so many transforms at once costs little more than inverting one
-_CHUNK = 64  # points evaluated at once: their kernels against all atoms stay in a core's cache
+_SQUARE_OVERFLOWS = 1e150  # points beyond, whose square comes near the largest double, have density 0
+_FEW_ROWS = 16  # rows of weights, up to which inverting all transforms costs little more than inverting one
+_CHUNK = 64  # points evaluated at once, so that their kernels against all atoms stay in the cache of a core
 
 
 class ScaleMixture(Law):
@@ -31,14 +31,14 @@ class ScaleMixture(Law):
     - draws: a one-dimensional array of independent draws; errors come from 256 batches of them;
     - quasi-Monte Carlo points: a two-dimensional array whose rows are independent randomisations; errors come from
       rows;
-    - `weights`: exact nodes with their weights, as of a quadrature rule. There is no error then;
-    - `Atoms`, as they are.
+    - exact nodes with their probabilities `weights`, such as those of a quadrature rule, without error;
+    - `Atoms`, which are used unchanged.
 
-    Its Laplace transform `M` gives the characteristic function `M(t^2 / 2H)^H` for `copies=H`. `method` says how
-    densities are found: "mixture" averages the conditional Gaussians (over the atoms of the H-fold convolution), a
-    positive sum; "fourier" inverts the characteristic function along a tilted contour, at a cost that does not depend
-    on `H`; "auto" takes the first for one copy and the second for more, unless small variances are so likely that the
-    integral converges slowly. `law.method` is the one in use. Both keep their relative accuracy in the tails.
+    Its Laplace transform `M` gives the characteristic function `M(t^2 / 2H)^H` for `copies=H`. There are two methods
+    for densities, and both keep their relative accuracy in the tails. "mixture" averages the conditional Gaussians over
+    the atoms of the H-fold convolution, a positive sum. "fourier" inverts the characteristic function along a tilted
+    contour, at a cost that does not depend on `H`. "auto" chooses the first for one copy and the second for more,
+    unless small variances are so likely that the integral converges slowly. `law.method` is the method in use.
 
     Args:
         variances: Draws, rows of quasi-Monte Carlo points, nodes, or `Atoms`.
@@ -50,7 +50,7 @@ class ScaleMixture(Law):
 
     Raises:
         ArgumentError: If a variance is negative, NaN, infinite, or 0 without `allow_zero=True`; if there are too few;
-            or if there is no method of that name.
+            or if the method is unknown.
 
     Example:
         >>> import numpy as np
@@ -90,19 +90,20 @@ class ScaleMixture(Law):
 
     @functools.cached_property
     def method(self) -> str:  # type: ignore[override]
-        """How densities are found: "mixture" or "fourier"."""
+        """The method for densities, "mixture" or "fourier"."""
         if self._requested_method == "fourier" and (self.atoms.zero or not self._fourier.converges):
             raise ArgumentError(
                 "method",
-                "method='fourier': variances near 0 are so likely that the characteristic function falls too slowly to "
-                "be inverted. Use method='mixture' or 'auto'.",
+                "method='fourier' cannot be used: variances near 0 are so likely that the characteristic function "
+                "decays too slowly to be inverted. Use method='mixture' or 'auto'.",
             )
         if self._requested_method != "auto":
             return self._requested_method
+        # Inversion avoids the convolution of the atoms. A point mass at 0 has a transform that does not decay at all.
         return "fourier" if self.copies > 1 and not self.atoms.zero and self._fourier.converges else "mixture"
 
     def with_method(self, method: str) -> "ScaleMixture":
-        """The same law with its densities found by another method.
+        """The same law with another method for densities.
 
         Args:
             method: "auto", "mixture" or "fourier".
@@ -123,7 +124,7 @@ class ScaleMixture(Law):
 
     @functools.cached_property
     def _fourier(self) -> TiltedFourier:
-        """For the law, and for the law with batches left out as well if they are few, as they then cost little."""
+        """The inversion for the law, which includes its replicates without a batch if those are few and cost little."""
         few = self.atoms.leave_one_out if len(self.atoms.leave_one_out) <= _FEW_ROWS else self.atoms.leave_one_out[:0]
         return TiltedFourier(self.atoms.values, np.vstack([self.atoms.weights, few]), self.copies)
 
@@ -148,8 +149,8 @@ class ScaleMixture(Law):
         if order % 2:
             return Estimate(0.0)
         half = order // 2
-        by_row = np.array([self.atoms.moments(k) for k in range(half + 1)])  # E v_1^k
-
+        # E v_1^k for k = 0, ..., half: column 0 is the law itself, each further column leaves out one batch.
+        by_row = np.array([self.atoms.moments(k) for k in range(half + 1)])
         of_normal = float(factorial2(order - 1, exact=True)) if order else 1.0
 
         def value(moments: np.ndarray) -> float:
@@ -182,6 +183,8 @@ class ScaleMixture(Law):
         """Independent draws: a variance, then a normal; of several copies, normals through the quantile function."""
         generator = generator_of(rng)
         normals = generator.standard_normal(shape_of(shape))
+        # Weights with control variates may be negative, so they are no probabilities to draw from, and the Fourier
+        # method does not compute the atoms of the average. In both cases normals are transformed by the quantiles.
         if self.atoms.weights.min() < 0 or (self.copies > 1 and self.method == "fourier"):
             return self._normal_scores.from_normal(normals)
         mixture = self.mixture
@@ -190,13 +193,14 @@ class ScaleMixture(Law):
         return np.sqrt(mixture.values[np.minimum(picked, steps.size - 1)]) * normals
 
     def leave_one_batch_out(self, what: str, x: np.ndarray) -> np.ndarray:
-        """By leaving out batches of the variances."""
+        """See `Law.leave_one_batch_out`; the batches are those of the variances."""
         if not len(self.atoms.leave_one_out):
             return super().leave_one_batch_out(what, x)
         if what == "pdf":
             return self._rows("density", np.abs(x))
         tails = self._rows("tail", np.abs(x))
-        below = (x < 0) == (what == "cdf")  # where the wanted tail is the smaller one
+        # `tails` is the smaller tail of each point: the left one for negative x and the right one for positive x.
+        below = (x < 0) == (what == "cdf")
         return np.where(below, tails, 1 - tails)
 
     def _rows(self, what: str, x: np.ndarray) -> np.ndarray:
@@ -219,6 +223,7 @@ class ScaleMixture(Law):
     @property
     def _infinite_at_zero(self) -> bool:
         """Whether `E v^(-1/2)` is infinite, and the density at 0 with it."""
+        # Finitely many positive atoms have a finite sum, so a divergence is known from the degrees of freedom only.
         return self.mixture.zero > 0 or self.mixture.dof <= 1
 
     def _logpdf(self, x: np.ndarray) -> np.ndarray:
@@ -234,11 +239,12 @@ class ScaleMixture(Law):
         return _log_averages(_tail_kernel, x, *_positive(self.mixture, self.mixture.weights))
 
     def _logccdf(self, x: np.ndarray) -> np.ndarray:
+        # By symmetry; the complement is taken of a tail that is at most 1/2, so no digits cancel.
         tail = self._log_tail(np.abs(x))
         return np.where(x >= 0, tail, np.log1p(-np.exp(np.minimum(tail, 0.0))))
 
     def _logcdf(self, x: np.ndarray) -> np.ndarray:
-        """`P(y <= x)`: the right-continuous one where there is a mass at 0."""
+        """`log P(y <= x)`, continuous from the right if there is a mass at 0."""
         tail = self._log_tail(np.abs(x))
         return np.where(x >= 0, np.log1p(-np.exp(np.minimum(tail, 0.0))), tail)
 
@@ -246,6 +252,7 @@ class ScaleMixture(Law):
         """As for any law, except that the cdf jumps at 0 if there is a point mass."""
         if not self.atoms.zero:
             return super()._tail_quantiles(log_tail, right, **options)
+        # The cdf jumps from (1 - zero) / 2 to (1 + zero) / 2 at 0, so all levels in between have the quantile 0.
         jump = np.exp(log_tail) >= 0.5 - self.mixture.zero / 2
         x = np.zeros(log_tail.size)
         x[~jump] = super()._tail_quantiles(log_tail[~jump], right[~jump], **options)
@@ -253,7 +260,7 @@ class ScaleMixture(Law):
 
     @functools.cached_property
     def _panel_edges(self) -> np.ndarray:
-        """As for any law, by symmetry from one side."""
+        """As for any law, computed on one side and mirrored."""
         right = distances_from_median(self, 0.0, right=True)
         return np.concatenate([-right[::-1], [0.0], right])
 
@@ -305,6 +312,8 @@ def _moments_of_average(moments: np.ndarray, copies: int) -> np.ndarray:
     """Raw moments of the average of independent copies from those of one, `moments[k] = E v^k`, through cumulants."""
     if copies == 1:
         return moments
+    # m_n = sum_m C(n - 1, m - 1) k_m m_{n - m} relates moments m and cumulants k. Cumulants of independent variables
+    # add, and scale with the power of the factor 1/H, so cumulant n of the average is k_n / H^(n - 1).
     orders = len(moments)
     cumulants = np.zeros(orders)
     for n in range(1, orders):
@@ -318,13 +327,13 @@ def _moments_of_average(moments: np.ndarray, copies: int) -> np.ndarray:
 
 
 def _positive(atoms: Atoms, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positive values, and the weights on them."""
+    """The positive values and their weights. A Gaussian of variance 0 has no density."""
     alive = atoms.values > 0
     return atoms.values[alive], rows[..., alive]
 
 
 Kernel = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""The exponent and the factor of something at points `x`, given variances `v`: `(x, v)`, the factor perhaps `(v,)`."""
+"""A function of points `x` and variances `v` in two parts, the exponent `(x, v)` and a factor `(x, v)` or `(v,)`."""
 
 
 def _density_kernel(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -332,6 +341,7 @@ def _density_kernel(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _tail_kernel(x: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    # P(y > x) = erfc(u) / 2, and erfcx(u) = exp(u^2) erfc(u) neither under- nor overflows for u >= 0.
     u = np.multiply.outer(x, 1 / np.sqrt(2 * v))
     return -(u**2), 0.5 * erfcx(u)
 
@@ -348,12 +358,13 @@ def _averages(kernel: Kernel, x: np.ndarray, values: np.ndarray, rows: np.ndarra
 
 
 def _log_averages(kernel: Kernel, x: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """`log sum_j weights[j] factor_j exp(exponent_j)` for each `x`, free of underflow."""
+    """`log sum_j weights[j] factor_j exp(exponent_j)` for each `x`, without underflow."""
     out = np.full(x.size, -np.inf)
     finite = np.flatnonzero(np.abs(x) < _SQUARE_OVERFLOWS)
     for start in range(0, finite.size, _CHUNK):
         part = finite[start : start + _CHUNK]
         exponent, factor = kernel(x[part], values)
+        # Relative to the largest exponent of its point, at least one term of every sum is of order one.
         largest = exponent.max(axis=1)
         exponent -= largest[:, None]
         out[part] = largest + np.log(_product(exponent, factor) @ weights)
@@ -361,7 +372,7 @@ def _log_averages(kernel: Kernel, x: np.ndarray, values: np.ndarray, weights: np
 
 
 def _product(exponent: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """`exp(exponent) factor`, in place of the exponent: to make room for it would take as long."""
+    """`exp(exponent) factor`, computed in place because a second array takes as long to allocate as to compute."""
     np.exp(exponent, out=exponent)
     exponent *= factor
     return exponent

@@ -1,4 +1,4 @@
-"""A distribution of scipy as a law."""
+"""Distributions of scipy as laws."""
 
 import functools
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ..numerics import Estimate
 from ._arguments import Rng, generator_of, moment_order, shape_of
 from ._law import Law
 
-# The new interface has no public class that its continuous distributions share, but the base of Normal is it.
+# The new interface has no public base class of continuous distributions, so it is taken from Normal.
 _NEW: tuple[Any, ...] = (stats.Normal.__mro__[1], stats.Mixture)
 _OLD_NAMES = {
     "ccdf": "sf",
@@ -23,19 +23,19 @@ _OLD_NAMES = {
     "variance": "var",
     "standard_deviation": "std",
 }
-_LEAST_LOG = -690.0  # exp(-690) is a normal double, from which scipy finds a quantile
-_CF_ERROR = 1e-12  # absolute error of characteristic functions
-_MISSED = 1e-6  # relative error of a log tail by which a quantile counts as not found
+_LEAST_LOG = -690.0  # log probability down to which scipy's own quantiles are used: exp(-690) is a normal double
+_CF_ERROR = 1e-12  # absolute tolerance of characteristic functions
+_MISSED = 1e-6  # relative error of a log tail above which a quantile was not found
 
 
 def as_law(distribution: Any) -> Law:
-    """A continuous distribution of `scipy.stats` as a law, so that distances, comparisons and plots take it.
+    """A continuous distribution of `scipy.stats` as a law, for distances, comparisons and plots.
 
-    Densities, probabilities, quantiles and moments are scipy's own, and count as exact.
+    Densities, probabilities, quantiles and moments are those of scipy, and are treated as exact.
 
     Args:
         distribution: A frozen distribution of the old interface (`scipy.stats.norm(0, 1)`) or one of the new
-            (`scipy.stats.Normal()`). A law is returned as it is.
+            (`scipy.stats.Normal()`). A law is returned unchanged.
 
     Returns:
         The law.
@@ -56,7 +56,7 @@ def as_law(distribution: Any) -> Law:
     if isinstance(distribution, Law):
         return distribution
     if isinstance(distribution, stats.rv_continuous) and not distribution.numargs:
-        distribution = distribution()  # without parameters it stands for itself, as an rv_histogram does
+        distribution = distribution()  # without parameters, like an rv_histogram, it is frozen by a call
     remedy = _reason_against(distribution)
     if remedy:
         raise ArgumentTypeError("distribution", f"distribution={distribution!r} {remedy}")
@@ -64,7 +64,7 @@ def as_law(distribution: Any) -> Law:
 
 
 def _reason_against(distribution: Any) -> str:
-    """Why a value is not a continuous distribution of one variable and what to do, or nothing if it is."""
+    """The reason why a value is not a continuous distribution of one variable, with a remedy; empty if it is one."""
     if isinstance(distribution, type):
         return "is a class. Call it, as in scipy.stats.Normal()."
     if isinstance(distribution, _NEW):
@@ -86,7 +86,7 @@ def _reason_against(distribution: Any) -> str:
 
 
 def _values_of_new(distribution: Any) -> tuple[Any, ...]:
-    """What makes two new distributions equal, which they are not by themselves."""
+    """The values by which two new distributions are compared, as scipy compares them by identity."""
     if isinstance(distribution, stats.Mixture):
         return tuple(map(_values_of_new, distribution.components)), tuple(distribution.weights.tolist())
     return type(distribution), repr(distribution)
@@ -102,7 +102,7 @@ class _Parts(NamedTuple):
 def _taken_apart(value: Any) -> Any:
     if isinstance(value, _NEW):
         if hasattr(value, "reset_cache"):
-            value.reset_cache()  # it holds bound methods, with which scipy's own copy would come in again
+            value.reset_cache()  # its bound methods would pickle the distribution by scipy's own copy
         return _Parts(type(value), {name: _taken_apart(field) for name, field in vars(value).items()})
     return [_taken_apart(each) for each in value] if isinstance(value, list) else value
 
@@ -117,7 +117,7 @@ def _put_together(value: Any) -> Any:
 
 
 class ScipyLaw(Law):
-    """The law of a continuous distribution of `scipy.stats`; made by `as_law`.
+    """The law of a continuous distribution of `scipy.stats`, created by `as_law`.
 
     Args:
         distribution: The distribution.
@@ -148,7 +148,7 @@ class ScipyLaw(Law):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """With a new distribution taken apart: scipy's own copy of a `Normal` is a standard normal."""
+        """The state with a new distribution in parts, because scipy copies every `Normal` as a standard normal."""
         state = super().__getstate__()
         return state | {"distribution": _taken_apart(state["distribution"])}
 
@@ -166,7 +166,7 @@ class ScipyLaw(Law):
         return self._density("logpdf", x, -np.inf)
 
     def _density(self, name: str, x: np.ndarray, at_infinity: float) -> np.ndarray:
-        """Some of scipy's densities are NaN at infinity."""
+        """A density of scipy, with its limit at infinity, where some are NaN."""
         out = np.full(x.size, at_infinity)
         finite = np.isfinite(x)
         with np.errstate(divide="ignore"):
@@ -182,7 +182,7 @@ class ScipyLaw(Law):
             return np.asarray(self._call("logccdf", x))
 
     def _cf(self, t: np.ndarray) -> np.ndarray:
-        """By Fourier quadrature on either side of the median: scipy has no characteristic functions."""
+        """By Fourier quadrature on both sides of the median, since scipy has no characteristic functions."""
         (low, high), (centre, _) = self.support(), self._centre_and_scale
 
         def side(t: float, sign: float, end: float) -> complex:
@@ -201,7 +201,9 @@ class ScipyLaw(Law):
         return np.asarray(self._call("iccdf" if upper else "icdf", q))
 
     def _tail_quantiles(self, log_tail: np.ndarray, right: np.ndarray, **options: float) -> np.ndarray:
-        """scipy's own where the probability does not underflow. NaN where scipy's `logsf` or `logcdf` does."""
+        """Quantiles of scipy where the probability does not underflow, and NaN where `logsf` or `logcdf` does."""
+        # Further out the root finder works on the log tail. A log tail of scipy may be flat there because its
+        # probability underflowed, so every root is checked.
         tail = np.exp(log_tail)
         x = np.where(right, self._quantiles(tail, upper=True), self._quantiles(tail, upper=False))
         far = log_tail < _LEAST_LOG
@@ -213,7 +215,7 @@ class ScipyLaw(Law):
 
     @functools.cached_property
     def _centre_and_scale(self) -> tuple[float, float]:
-        """By quantiles, as the law need not have moments."""
+        """The median and the interquartile range, since the law need not have moments."""
         low, middle, high = self._quantiles(np.array([0.25, 0.5, 0.75]), upper=False)
         return float(middle), float(high - low)
 
@@ -223,7 +225,7 @@ class ScipyLaw(Law):
         return np.unique(np.concatenate([super()._panel_edges, ends]))
 
     def support(self) -> tuple[float, float]:
-        """The ends of the interval on which scipy says the density is positive."""
+        """The ends of the support that scipy states."""
         low, high = self.distribution.support()
         return float(low), float(high)
 
@@ -251,7 +253,7 @@ class ScipyLaw(Law):
         return Estimate(self._standardized(order) * (1.0 if kind == "standardized" else scale**order))
 
     def _standardized(self, order: int) -> float:
-        """A standardized moment of the old interface, which has the first four."""
+        """A standardized moment of the old interface, which has only the first four itself."""
         if order < 3:
             return (1.0, 0.0, 1.0)[order]
         if order == 3:
@@ -266,7 +268,7 @@ class ScipyLaw(Law):
         return Estimate(float(self._call("entropy")))
 
     def mode(self) -> float:
-        """Where the density is largest."""
+        """The point of largest density."""
         return float(self.distribution.mode()) if self._is_new else super().mode()
 
     def sample(self, shape: int | Sequence[int] = (), *, rng: Rng = None) -> np.ndarray:

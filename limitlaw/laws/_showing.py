@@ -1,4 +1,4 @@
-"""A law of one variable as a picture, and as HTML in a notebook."""
+"""Plots of laws of one variable, and their HTML in notebooks."""
 
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ._law import Law
 
 _LABELS = {"pdf": "density", "logpdf": "log density", "cdf": "P(Y ≤ y)", "ccdf": "P(Y > y)"}
-_IN_NOTEBOOK = 0.999  # the probability of the interval over which a notebook shows the density
+_IN_NOTEBOOK = 0.999  # probability of the interval on which a notebook shows the density
 
 
 def plot_law(law: "Law", ax: "Axes | None", kind: str, x: Any, style: dict[str, Any]) -> "Axes":
-    """The plot of `Law.plot`."""
+    """See `Law.plot`."""
     import matplotlib.pyplot as plt
 
     _checks.one_of("kind", kind, _LABELS)

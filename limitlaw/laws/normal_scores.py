@@ -1,7 +1,7 @@
 """Quantiles, and the increasing map between a standard normal variable and a law.
 
-The map is smooth where quantiles themselves are not (near probabilities 0 and 1), so that a spline through a few of its
-values serves many quantiles.
+Unlike the quantile function, the map is smooth near probabilities 0 and 1, so a spline through a few of its values
+serves many quantiles.
 """
 
 import functools
@@ -15,16 +15,16 @@ from scipy.special import ndtr, ndtri_exp
 if TYPE_CHECKING:
     from ._law import Law
 
-_REACH = 9.0  # of the spline: standard normal draws are never larger (probability 1e-19)
-_KNOTS = 512  # as many quantiles cost as much as the spline; it is then exact to 1e-7 in the normal score
-_CLOSE = 1e-6  # half-width of a bracket around a value of the spline, in standard deviations
-_ROUGH = 0.05  # and around the quantile of a normal law
-_PRECISION = 1e-15  # of a quantile, in standard deviations
-_HUGE = 1e300  # stands for infinity where a tail probability underflows, as root finders need finite numbers
+_REACH = 9.0  # largest normal score of the spline: standard normal draws exceed it with probability 1e-19
+_KNOTS = 512  # knots for an error of 1e-7 in the normal score; fewer quantiles are cheaper without the spline
+_CLOSE = 1e-6  # half-width of the bracket around a value of the spline, in standard deviations
+_ROUGH = 0.05  # half-width of the first bracket around the quantile of a normal law, in standard deviations
+_PRECISION = 1e-15  # default tolerance of a quantile, in standard deviations
+_HUGE = 1e300  # replaces infinity where a tail probability underflows, as root finders need finite numbers
 
 
 def quantiles_of_normal(law: "Law", z: np.ndarray) -> np.ndarray:
-    """The increasing map `T` for which `T(z)` has this law if `z` is a standard normal.
+    """The increasing map `T` such that `T(z)` has this law for a standard normal `z`.
 
     Example:
         >>> import numpy as np
@@ -37,7 +37,7 @@ def quantiles_of_normal(law: "Law", z: np.ndarray) -> np.ndarray:
 
 
 def cdf_by_spline(law: "Law", x: np.ndarray) -> np.ndarray:
-    """The cdf at many points to 1e-7, by a spline in normal scores, or by the cdf itself if the spline is less exact.
+    """The cdf at many points to 1e-7, by a spline in normal scores if it is that accurate.
 
     Example:
         >>> import numpy as np
@@ -73,16 +73,16 @@ class NormalScores:
 
 
 def solve_quantiles(law: "Law", log_tail: np.ndarray, right: np.ndarray, tolerance: float = _PRECISION) -> np.ndarray:
-    """Where the left tail (the right one if `right`) has the given logarithms, none of them above `log(1/2)`.
+    """The points at which the left tail (the right one where `right`) has the given logarithms, at most `log(1/2)`.
 
-    The equation is solved for the logarithm of the tail, which is nearly quadratic wherever the law resembles a normal
-    one, so that the interpolating root finder takes few steps, however far out.
+    The equation is solved for the logarithm of the tail. That is nearly quadratic where the law resembles a normal law,
+    so the interpolating root finder takes few steps, however far out.
 
     Args:
         law: The law.
         log_tail: Logarithms of tail probabilities, one-dimensional.
-        right: Which tail, for each of them.
-        tolerance: Of the quantiles, in standard deviations.
+        right: For each of them, whether it belongs to the right tail.
+        tolerance: The tolerance of the quantiles, in standard deviations.
     """
     if not log_tail.size:
         return np.empty(0)
@@ -91,13 +91,14 @@ def solve_quantiles(law: "Law", log_tail: np.ndarray, right: np.ndarray, toleran
     scores = np.where(right, -1.0, 1.0) * ndtri_exp(log_tail)
 
     def excess(x: np.ndarray, log_tail: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """How far the level at `x` is beyond the one that is looked for; increasing in `x`."""
+        """The difference from the requested level at `x`, with the sign that makes it increase with `x`."""
         value = np.empty(x.size)
         value[right], value[~right] = law._logccdf(x[right]), law._logcdf(x[~right])
         return np.clip(np.where(right, log_tail - value, value - log_tail), -_HUGE, _HUGE)
 
     if log_tail.size > _KNOTS:
-        # Close to a good guess no bracket has to be looked for, which saves two evaluations out of seven.
+        # A narrow bracket around a good guess needs no search, which saves two evaluations out of seven. The few
+        # guesses outside are solved again from scratch, in parts small enough not to use the spline.
         guess = law._normal_scores.from_normal(np.clip(scores, -_REACH, _REACH))
         near = (guess - _CLOSE * scale, guess + _CLOSE * scale)
         root = elementwise.find_root(excess, near, args=(log_tail, right), tolerances=tolerances)

@@ -1,7 +1,7 @@
 """Gauss-Legendre panels on which densities of laws are smooth.
 
-Integrals over laws (entropy, distances) use one rule for all laws in them: panels end at quantiles of each law, from
-its far left to its far right tail.
+Integrals over several laws (entropy, distances) use one rule for all of them. Its panels end at quantiles of each law,
+from the far left to the far right tail.
 """
 
 import itertools
@@ -13,16 +13,15 @@ from scipy.special import log_ndtr
 if TYPE_CHECKING:
     from ._law import Law
 
-_NODES = 16  # per panel: a Gaussian over a panel one standard deviation wide is integrated to rounding
-# Panels end at the quantiles that have these normal scores, on both sides of the median. The first five resolve a peak
-# at the median, as of a density that is infinite there. Where steps are 0.35, the body, panels are narrow enough for
-# laws that are far from normal. The last, 10.7, has the tail probability 1e-26, beyond which nothing is left that a
-# double would notice.
+_NODES = 16  # nodes in a panel, which integrate a Gaussian over one standard deviation to rounding
+# Panels end at the quantiles with these normal scores, on both sides of the median. The first five resolve a peak at
+# the median, such as that of a density that is infinite there. In the body the steps of 0.35 are narrow enough for laws
+# that are far from normal. The last score, 10.7, has the tail probability 1e-26, which is far below double precision.
 _SCORES = np.concatenate(
     [2.5 * 10.0 ** np.array([-7, -5, -3, -2, -1]), 0.35 * np.arange(2, 10), np.geomspace(3.7, 10.66, 7)]
 )
-_GROWTH = 3.0  # a density may have a new scale at three times the distance from the median, so panels end there as well
-_REPEATED = 0.3  # of the spacing of its own list, within which an edge adds nothing to that of another law
+_GROWTH = 3.0  # largest ratio of neighbouring distances from the median: a density may change its scale in between
+_REPEATED = 0.3  # share of the spacing of edges within which edges of two laws are merged
 _LOOSE = 1e-6  # tolerance of a quantile: panel edges need not be exact
 
 
@@ -48,7 +47,9 @@ def panels(*laws: "Law") -> tuple[np.ndarray, np.ndarray]:
 
 
 def panel_edges(*laws: "Law") -> np.ndarray:
-    """The edges of these panels, increasing: quantiles of each law, without those that nearly repeat another."""
+    """The increasing edges of these panels: quantiles of each law, with near repetitions merged."""
+    # A close pair would give a panel that costs as much as any other and resolves nothing. Closeness is relative to the
+    # spacing in the list of the law itself, which may be fine on purpose.
     lists = [law._panel_edges for law in laws]
     spacing = [np.minimum(np.diff(e, prepend=-np.inf), np.diff(e, append=np.inf)) for e in lists]
     edges, scale = np.concatenate(lists), np.concatenate(spacing)
@@ -60,7 +61,7 @@ def panel_edges(*laws: "Law") -> np.ndarray:
 
 
 def gauss_panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss-Legendre panels between edges in any order. Edges that nearly coincide are one."""
+    """Nodes and weights of Gauss-Legendre panels between edges in any order. Edges equal up to rounding are merged."""
     edges = np.unique(edges)
     apart = np.diff(edges) > 1e-13 * np.maximum(np.abs(edges[1:]), np.abs(edges[:-1]))
     edges = edges[np.concatenate([[True], apart])]
@@ -70,7 +71,7 @@ def gauss_panels(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distances_from_median(law: "Law", median: float, *, right: bool) -> np.ndarray:
-    """How far panel edges are from the median on one side, increasing."""
+    """The increasing distances of panel edges from the median on one side."""
     quantiles = law._tail_quantiles(log_ndtr(-_SCORES), np.full(_SCORES.size, right), tolerance=_LOOSE)
     distances = np.sort(np.abs(quantiles[np.isfinite(quantiles)] - median))
     positive = distances[distances > 0]

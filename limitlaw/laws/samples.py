@@ -1,4 +1,4 @@
-"""Functions of samples of one variable: checks, and nearest neighbours."""
+"""Checks and nearest-neighbour estimates for samples of one variable."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ from scipy.special import digamma
 
 from .._checks import ArgumentError, ArgumentTypeError
 
-NEIGHBOURS = 5  # of the nearest-neighbour estimates: fewer are noisier, more are more biased
+NEIGHBOURS = 5  # neighbours in nearest-neighbour estimates: fewer give more noise, more give more bias
 
 
 def checked_samples(name: str, samples: Any) -> np.ndarray:
-    """Samples of a real variable as a float64 array of one dimension: at least two, all of them finite.
+    """Samples of a real variable as a one-dimensional float64 array of at least two finite numbers.
 
     Args:
         name: The name of the argument, for the error.
-        samples: What was given.
+        samples: The argument.
 
     Returns:
         A copy.
 
     Raises:
-        ArgumentError: If there are fewer than two, or if one is NaN or infinite.
+        ArgumentError: If there are fewer than two samples, or one is NaN or infinite.
     """
     try:
         array = np.array(samples, np.float64)
@@ -39,35 +39,36 @@ def checked_samples(name: str, samples: Any) -> np.ndarray:
     if bad.size:
         raise ArgumentError(
             name,
-            f"{name}[{bad[0]}]={array[bad[0]]} is not finite, like {bad.size:,} of {array.size:,} samples in all. "
-            f"Drop these, or find out where they come from.",
+            f"{name}[{bad[0]}]={array[bad[0]]} must be finite ({bad.size:,} of {array.size:,} samples are not). "
+            f"Remove these samples, or find their cause.",
         )
     return array
 
 
 def neighbour_entropy(ordered: np.ndarray) -> float:
-    """Kozachenko and Leonenko's estimate of differential entropy, from sorted samples."""
+    """The estimate of differential entropy by Kozachenko and Leonenko, from sorted samples."""
     # Every point is its own nearest neighbour.
     radius = checked_distances(neighbour_distances(ordered, ordered, NEIGHBOURS + 1))
     return float(np.mean(np.log(2 * ordered.size * radius)) - digamma(NEIGHBOURS))
 
 
 def checked_distances(radius: np.ndarray) -> np.ndarray:
-    """Distances to neighbours, none of them 0."""
+    """Distances to neighbours, refused if one is 0."""
     if not radius.min() > 0:
         raise ArgumentError(
             "samples",
-            f"samples has {NEIGHBOURS} or more equal entries, and nearest neighbours at distance 0 give no density. "
-            f"Use method='kde', or ks, wasserstein or energy.",
+            f"samples has {NEIGHBOURS} or more equal entries, so nearest neighbours have the distance 0 and give no "
+            f"density. Use method='kde', or ks, wasserstein or energy.",
         )
     return radius
 
 
 def neighbour_distances(points: np.ndarray, ordered: np.ndarray, k: int) -> np.ndarray:
-    """The distance from each point to its `k`-th nearest in the sorted array."""
+    """The distance from each point to its `k`-th nearest neighbour in the sorted array."""
     start = np.searchsorted(ordered, points)
     best = np.full(points.size, np.inf)
-    # The k nearest are k neighbours in order: i to the left and k - i to the right, for the i with the least reach.
+    # The k nearest are adjacent in the sorted array, i to the left of the point and k - i to the right. The i with the
+    # least reach is right.
     for i in range(k + 1):
         left, right = start - i, start + (k - i) - 1
         inside = (left >= 0) & (right < ordered.size)

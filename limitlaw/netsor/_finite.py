@@ -1,4 +1,4 @@
-"""Running a program at finite dimensions: dense (draw every matrix) and lazy (reveal matrices on demand)."""
+"""Programs at finite dimensions: the dense reading draws every matrix, the lazy one reveals matrices on demand."""
 
 import abc
 import functools
@@ -15,12 +15,12 @@ from ..numerics.batches import Batch, largest_power_of_two
 from ..numerics.linalg import narrow_root
 from ._program import Initials, MatMul, Matrix, Nonlin, Scalar, Score, Value, Vector, coordinatewise, needed_lines
 
-_BATCH_FLOATS = 2**23  # float32 numbers that a batch holds at a time: 32 MiB
-_SPAN = 1e-5  # a vector this close to the span of earlier ones, relative to its length, lies in it
+_BATCH_FLOATS = 2**23  # float32 numbers that a batch holds at once, 32 MiB
+_SPAN = 1e-5  # relative distance from the span of earlier vectors, below which a vector counts as inside in float32
 
 
 class Products(abc.ABC):
-    """How a reading multiplies by a random matrix that it may have met before, in one run of a program."""
+    """The products of one run of a program with its random matrices, which may have been used before."""
 
     @abc.abstractmethod
     def __call__(
@@ -29,7 +29,7 @@ class Products(abc.ABC):
 
 
 class DenseProducts(Products):
-    """Draws a matrix in full when it is first met, and keeps it."""
+    """Draws a matrix in full at its first product, and keeps it."""
 
     def __init__(self) -> None:
         self.drawn: dict[str, Float[Array, "b a"]] = {}
@@ -44,10 +44,11 @@ class DenseProducts(Products):
 
 
 class LazyProducts(Products):
-    """Keeps, for each matrix, an orthonormal basis of the directions it has met and their images.
+    """Keeps, for each matrix, an orthonormal basis of the vectors it has multiplied, and the images of that basis.
 
-    The image of a new unit direction, orthogonal to all earlier ones, is `N(0, var / fan_in)` in every coordinate,
-    independent of everything else; the rest of a product follows by linearity. Exact, `O(dim k)` for the k-th product.
+    The image of a new unit direction that is orthogonal to all earlier ones is `N(0, var / fan_in)` in every coordinate
+    and independent of everything else. The rest of a product follows by linearity. This is exact, and costs
+    `O(dim k)` for the k-th product.
     """
 
     def __init__(self) -> None:
@@ -58,11 +59,13 @@ class LazyProducts(Products):
     ) -> Float[Array, "b"]:
         met = self.met.setdefault(matrix.name, [])
         rest, image = x, jnp.zeros(dims[matrix.to], x.dtype)
-        for _ in range(2):  # Gram-Schmidt loses orthogonality in one pass, not in two
+        # One pass of Gram-Schmidt loses orthogonality to rounding; a second pass restores it.
+        for _ in range(2):
             for direction, its_image in met:
                 along = direction @ rest
                 rest, image = rest - along * direction, image + along * its_image
         length = jnp.linalg.norm(rest)
+        # Shapes are static under jit, so a vector inside the span also adds a direction, of length zero.
         is_new = length > _SPAN * jnp.linalg.norm(x)
         direction = jnp.where(is_new, rest / jnp.where(is_new, length, 1.0), 0.0)
         its_image = sqrt(matrix.var / dims[matrix.source]) * jax.random.normal(key, (dims[matrix.to],))
@@ -74,7 +77,8 @@ _PRODUCTS: dict[str, Callable[[], Products]] = {"dense": DenseProducts, "lazy": 
 
 
 def execute(targets: tuple[Value, ...], dims: dict[str, int], products: Products, key: PRNGKeyArray) -> list[Array]:
-    """One run of the lines that the targets need; their values."""
+    """The values of the targets in one run of the lines that they need."""
+    # The key of a line depends on its number alone, so a value is the same whichever targets are asked for.
     program = targets[0].program
     values: dict[Value, Array] = {}
     for number in needed_lines(targets):
@@ -104,7 +108,7 @@ def sampler(
         >>> prog = netsor.Program()
         >>> g = prog.matrix("W") @ prog.initial("h")
         >>> batches = [netsor.sampler((g,), {"model": 1000}, reading, None) for reading in ("lazy", "dense")]
-        >>> [batch.memory // batch.size for batch in batches]  # bytes a draw: a few vectors, or the matrix twice beside them
+        >>> [batch.memory // batch.size for batch in batches]  # bytes per draw: vectors only, or the matrix twice
         [16000, 8008000]
     """
     floats = _floats_per_draw(targets, dims, reading)
@@ -132,11 +136,12 @@ def _draw(
 
 
 def _floats_per_draw(targets: tuple[Value, ...], dims: dict[str, int], reading: str) -> int:
-    """An upper bound on the numbers alive during one run."""
+    """An upper bound on the numbers in memory during one run."""
     program = targets[0].program
     lines = [program.lines[i] for i in needed_lines(targets)]
     vectors = sum(dims[v.space] for line in lines for v in line.outputs if isinstance(v, Vector))
     products = [line for line in lines if isinstance(line, MatMul)]
+    # A matrix is scaled after it is drawn, so the largest one is in memory twice for a moment.
     if reading == "dense":
         matrices = {line.matrix.name: dims[line.matrix.to] * dims[line.matrix.source] for line in products}
         return vectors + sum(matrices.values()) + max(matrices.values(), default=0)

@@ -1,7 +1,8 @@
 """The limit reading: Definition 3.1 for any program inside Theorem 3.1.
 
-MatMul outputs and initial vectors (here: *Gaussian vectors*) become jointly Gaussian variables `Z`, scores become Gaussians
-independent of every `Z`, and Nonlin outputs are functions of both. All that has to be computed are second moments.
+MatMul outputs and initial vectors, here called *Gaussian vectors*, become jointly Gaussian variables `Z`. Scores become
+Gaussians that are independent of every `Z`, and Nonlin outputs are functions of both. So the limit is determined by
+second moments, which are computed line by line.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +29,12 @@ from ._program import (
     needed_lines,
 )
 
-_INNER_GRID = {
-    1: (1024, 947),
-    2: (128, 113),
-}  # nodes per axis of the conditional expectations of `average`, and of a check
-_INNER_POINTS = 2**13
-_INNER_BUDGET = 2**21  # numbers per vector held at a time
-_ROUNDING = 1e-11  # quadrature that agrees to this has converged
-_REPLICATES = 6
+# By dimension, the nodes per axis for conditional expectations of `average`, and those of the grid that checks them.
+_INNER_GRID = {1: (1024, 947), 2: (128, 113)}
+_INNER_POINTS = 2**13  # Sobol points in more dimensions
+_INNER_BUDGET = 2**21  # numbers for each vector in memory at once, 16 MiB
+_ROUNDING = 1e-11  # relative difference of two quadratures, below which the error is treated as 0
+_REPLICATES = 6  # perturbed copies of the moments: their spread gives an error to about 30 %
 
 
 def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforward | JointPushforward:
@@ -43,11 +42,12 @@ def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforwar
     _check_inside_theorem(targets)
     moments = Moments()
     moments.fill(targets)
+    # A Gaussian vector or a score alone has a closed form. All other laws are images of standard normals.
     if single and not isinstance(_line(targets[0]), Nonlin):
         root = targets[0]
         mean, var = moments.mean(root), moments.covariance(root, root)
         others = [m.covariance(root, root) for m in moments.replicates(targets)]
-        if var > 0:  # a score on the linear scale vanishes: a constant, below
+        if var > 0:  # a score on the linear scale tends to 0, which the general case below returns as a constant
             return Gaussian(mean=mean, variance=Estimate(var, _spread(var, others)), name="limit")
 
     kind = Pushforward if single else JointPushforward
@@ -72,6 +72,8 @@ def limit_law(targets: tuple[Value, ...], single: bool) -> Gaussian | Pushforwar
 
 def average_law(psi: Callable[..., Any], targets: tuple[Value, ...]) -> Pushforward:
     """The law of `E[psi(targets) | scores]`."""
+    # The outer normals are those of the scores. Given them, the Gaussian vectors are averaged over by an inner rule,
+    # whose error is estimated by another rule of the same kind.
     _check_inside_theorem(targets)
     moments = Moments()
     moments.fill(targets)
@@ -90,6 +92,7 @@ def average_law(psi: Callable[..., Any], targets: tuple[Value, ...]) -> Pushforw
             return jax.lax.map(one, xi.T, batch_size=max(_INNER_BUDGET // len(weights), 1))
 
         def replicates() -> list[Pushforward]:
+            # Exact moments leave only the error of the inner rule, so the replicates differ in that rule alone.
             shaken = moments.replicates(targets) or [moments] * (0 if source.vector_dimension == 0 else _REPLICATES)
             return [law(m, i) for i, m in enumerate(shaken, 1)]
 
@@ -119,7 +122,7 @@ def _spread(value: float, others: list[float]) -> float:
 
 
 def _inner_rule(dimension: int, replicate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes `(dimension, N)` and weights; another replicate is another rule of the same kind."""
+    """Nodes `(dimension, N)` and weights of a rule for the Gaussian vectors; other replicates have other rules."""
     if dimension == 0:
         return np.zeros((0, 1)), np.ones(1)
     if dimension > max(_INNER_GRID):
@@ -133,20 +136,20 @@ def _tensor_rule(axis: np.ndarray, weight: np.ndarray, dimension: int) -> tuple[
 
 
 def evaluate(value: Value, known: dict[Value, Any]) -> Any:
-    """A value as a function of Gaussian vectors and scores; remembers what it computes in `known`."""
+    """A value as a function of Gaussian vectors and scores. Intermediate values are added to `known`."""
     if value not in known:
         line = _line(value)
         assert isinstance(line, Nonlin)
         vectors = [evaluate(v, known) for v in line.vectors]
         scalars = [evaluate(p, known) for p in line.scalars]
-        # A score is a number where vectors are averaged over, and an array where every point has its own.
+        # A score is one number if only the vectors vary between points, and an array if every point has its score.
         each = [True] * len(vectors) + [jnp.ndim(p) == 1 for p in scalars]
         known[value] = coordinatewise(line.function, [*vectors, *scalars], each)
     return known[value]
 
 
 class GaussianSource:
-    """Standard normals behind the Gaussian vectors and the scores that some targets depend on."""
+    """The standard normals from which the Gaussian vectors and scores behind some targets are computed."""
 
     def __init__(self, moments: "Moments", targets: tuple[Value, ...]) -> None:
         roots = dict.fromkeys(r for t in targets for r in roots_of(t))
@@ -178,10 +181,10 @@ def roots_of(value: Value) -> tuple[Value, ...]:
 
 
 class Moments:
-    """First and second moments of limits, computed once each, with the largest quadrature error met.
+    """First and second moments of limits, each computed once, and the largest quadrature error among them.
 
-    With a `rng`, every number that is not exact is moved by its error times a normal: what such replicates make of the
-    numbers downstream shows how far those can be trusted.
+    With a `rng`, every number that is not exact is perturbed by its error times a normal. The spread of such replicates
+    is the error of all numbers that depend on it.
     """
 
     def __init__(self, rng: np.random.Generator | None = None) -> None:
@@ -191,7 +194,7 @@ class Moments:
         self._first: dict[Value, float] = {}
 
     def fill(self, targets: tuple[Value, ...]) -> None:
-        """Compute what the targets need, line by line, so that no recursion is deeper than a line."""
+        """Compute the moments that the targets need, line by line, so that recursion never spans several lines."""
         lines = targets[0].program.lines
         for number in needed_lines(targets):
             line = lines[number]
@@ -200,7 +203,7 @@ class Moments:
         GaussianSource(self, targets)
 
     def replicates(self, targets: tuple[Value, ...]) -> list["Moments"]:
-        """Independent perturbations; none where every number is exact."""
+        """Independently perturbed copies; none if every number is exact."""
         if self.largest_error == 0.0:
             return []
         shaken = [Moments(np.random.default_rng(seed)) for seed in range(_REPLICATES)]
@@ -209,12 +212,15 @@ class Moments:
         return shaken
 
     def mean(self, root: Value) -> float:
-        """Of a Gaussian vector or a score: only initial vectors have one."""
+        """The mean of a Gaussian vector or a score, which is 0 unless it is an initial vector."""
         line = _line(root)
         return float(line.mean[line.outputs.index(root)]) if isinstance(line, Initials) else 0.0
 
     def covariance(self, a: Value, b: Value) -> float:
-        """Of two Gaussian vectors or two scores."""
+        """The covariance of two Gaussian vectors or of two scores.
+
+        It is 0 unless both come from the same initial line, the same matrix, or scores with dependent factors.
+        """
         match _line(a), _line(b):
             case (Initials() as first, Initials() as second) if first is second:
                 return float(first.cov[first.outputs.index(a), first.outputs.index(b)])
@@ -225,7 +231,7 @@ class Moments:
         return 0.0
 
     def joint(self, roots: Sequence[Value]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean and a root (as narrow as the rank) of the covariance of Gaussian vectors or of scores."""
+        """The mean of Gaussian vectors or scores, and a root of their covariance with as many columns as its rank."""
         if not roots:
             return np.zeros(0), np.zeros((0, 0))
         cov = np.array([[self.covariance(a, b) for b in roots] for a in roots])
@@ -251,13 +257,14 @@ class Moments:
         line_x, line_y = _line(x), _line(y)
         if not isinstance(line_x, Nonlin) and not isinstance(line_y, Nonlin):
             return self.covariance(x, y) + self.mean(x) * self.mean(y)
+        # Independent factors need two integrals over their own variables in place of one over all of them.
         if all(self.covariance(a, b) == 0.0 for a in roots_of(x) for b in roots_of(y)):
             return self.first_moment(x) * self.first_moment(y)
         closed = self._closed_form(line_x, line_y)
         return self._expectation((x, y), lambda a, b: a * b) if closed is None else closed
 
     def _closed_form(self, x: Any, y: Any) -> float | None:
-        """The dual activation, for one activation of two centred Gaussians."""
+        """The dual activation, if `x` and `y` are one activation of two centred Gaussians; otherwise None."""
         if not (isinstance(x, Nonlin) and isinstance(y, Nonlin) and x.function == y.function):
             return None
         phi = x.function
@@ -279,7 +286,8 @@ class Moments:
         value, error = map(float, gaussian_expectation(integrand, source.dimension))
         if not np.isfinite(value):
             raise ValueError(
-                f"{', '.join(map(repr, values))}: its limit has no finite second moment; use functions that grow less."
+                f"{', '.join(map(repr, values))}: the limit has no finite second moment. Use functions that grow more "
+                f"slowly."
             )
         if error <= _ROUNDING * max(1.0, abs(value)):
             return value
@@ -297,7 +305,7 @@ def _check_inside_theorem(targets: tuple[Value, ...]) -> None:
         line = program.lines[number]
         if isinstance(line, MatMul) and line.vector.scored:
             raise AssumptionError(
-                f"line {number + 1}, {line.output} = {line.matrix} {line.vector}: {line.vector} depends on scores, which Theorem 3.1 "
-                f"allows in the last Nonlin only. Its deep extension covers this program: write it as a limitlaw.Network and "
-                f"read it at width=inf, or sample it here at finite dimensions."
+                f"line {number + 1}, {line.output} = {line.matrix} {line.vector}: {line.vector} depends on scores, "
+                f"which Theorem 3.1 allows in the last Nonlin only. Use a limitlaw.Network at width=inf, which covers "
+                f"deep attention, or sample this program at finite dimensions."
             )

@@ -1,4 +1,4 @@
-"""The paper's language: vectors, matrices, Nonlins, scores. A program is data: printable, and checked line by line."""
+"""Programs in the language of the paper: vectors, matrices, Nonlins and scores, checked line by line."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from ..numerics.batches import DEFAULT_MEMORY, draw_batches
 
 
 class AssumptionError(ValueError):
-    """A line breaks an assumption of Theorem 3.1; the message names the line and the remedy."""
+    """A line violates an assumption of Theorem 3.1. The message names the line and the remedy."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Value:
-    """What a line of a program produces.
+    """The result of a line of a program.
 
     Example:
         >>> from limitlaw import netsor
@@ -35,9 +35,9 @@ class Value:
     name: str
     line: int
     scored: bool
-    """Whether it depends on a score that stays random in the limit."""
+    """Whether the value depends on a score that stays random in the limit."""
     roots: tuple["Value", ...] = ()
-    """For a Nonlin output, the other values that it is a coordinatewise function of; empty for those themselves."""
+    """For a Nonlin output, the Gaussian vectors and scores on which it depends coordinatewise; otherwise empty."""
 
     def __repr__(self) -> str:
         return self.name
@@ -45,7 +45,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Vector(Value):
-    """A vector of a named space; its coordinates are exchangeable.
+    """A vector of a named space, whose coordinates are exchangeable.
 
     Example:
         >>> from limitlaw import netsor
@@ -60,7 +60,7 @@ class Vector(Value):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scalar(Value):
-    """A score: a number that stays random in the limit.
+    """A score, a number that stays random in the limit.
 
     Example:
         >>> from limitlaw import netsor
@@ -74,14 +74,14 @@ class Scalar(Value):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matrix:
-    """A random matrix from `source` to `to`, entries i.i.d. `N(0, var / dim(source))`. Apply it with `@`.
+    """A random matrix from `source` to `to` with i.i.d. entries `N(0, var / dim(source))`. Apply it with `@`.
 
     Example:
         >>> from limitlaw import netsor
         >>> prog = netsor.Program()
         >>> a, b = prog.initials(["a", "b"], cov=[[1.0, 0.5], [0.5, 1.0]])
         >>> W = prog.matrix("W", var=2.0)
-        >>> prog.limit([W @ a, W @ b]).cov()  # one matrix keeps the correlation
+        >>> prog.limit([W @ a, W @ b]).cov()  # the products with one matrix stay correlated
         array([[2., 1.],
                [1., 2.]])
     """
@@ -97,10 +97,10 @@ class Matrix:
 
     @property
     def T(self) -> "Matrix":
-        """Refused: transposes are outside Netsor."""
+        """Raise an error, because transposes are not part of Netsor."""
         raise AssumptionError(
-            f"{self.name}.T: transposes are outside Netsor (W and W^T on dependent vectors break the Gaussian limit); "
-            f"declare another matrix with prog.matrix(...) for the way back."
+            f"{self.name}.T is not part of Netsor, because W and W^T on dependent vectors break the Gaussian limit. "
+            f"Declare another matrix with prog.matrix(...)."
         )
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Initials:
-    """Vectors whose coordinates are jointly Gaussian, i.i.d. across coordinates."""
+    """Initial vectors, jointly Gaussian in every coordinate and i.i.d. across coordinates."""
 
     outputs: tuple[Vector, ...]
     mean: np.ndarray
@@ -176,7 +176,7 @@ class Nonlin:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """`p = (g^1 . g^2) / sqrt(dim)`; divided by `dim` on the linear scale."""
+    """`p = (g^1 . g^2) / sqrt(dim)`, or divided by `dim` on the linear scale."""
 
     output: Scalar
     left: Vector
@@ -200,16 +200,16 @@ Line = Initials | MatMul | Nonlin | Score
 
 
 def coordinatewise(function: Callable[..., Any], arguments: Sequence[Any], vector: Sequence[bool]) -> Any:
-    """`function` mapped over the coordinates of the arguments that are vectors, the others held fixed."""
+    """`function` mapped over the coordinates of the arguments that are vectors, with the others held fixed."""
     return jax.vmap(function, in_axes=[0 if v else None for v in vector])(*arguments)
 
 
 class Program:
     """A Netsor program with scores (Sakai, Karakida, Imaizumi 2025, section 3; after Yang 2019).
 
-    Lines are added by calling it and are checked as they are added; a `with` block closes it. Vectors live in named
-    spaces ("model" unless said otherwise), whose dimensions are chosen when the program is sampled and go to infinity
-    together in `limit`.
+    Its methods add lines, and each line is checked as it is added. The end of a `with` block closes the program.
+    Vectors live in named spaces ("model" by default). Their dimensions are chosen when the program is sampled, and go
+    to infinity together in `limit`.
 
     Example:
         >>> import jax.numpy as jnp
@@ -281,13 +281,13 @@ class Program:
         """
         self._check_open()
         if isinstance(names, str) or not isinstance(names, Sequence) or len(set(names)) < len(names):
-            raise ValueError(f"names={names!r}: must be a list of different names.")
+            raise ValueError(f"names={names!r} must be a list of different names.")
         cov = _checks.psd_matrix("cov", cov)
         mean = np.zeros(len(cov)) if mean is None else _checks.finite_array("mean", mean, 1)
         if not len(names) == len(cov) == len(mean):
             raise ValueError(
-                f"names={list(names)!r}: {len(names)} vectors need a cov of shape ({len(names)}, {len(names)}) and a mean of "
-                f"length {len(names)}, got {cov.shape} and {mean.shape}."
+                f"names={list(names)!r} does not match cov, whose shape is {cov.shape}, and mean, whose shape is "
+                f"{mean.shape}. Give shapes ({len(names)}, {len(names)}) and ({len(names)},)."
             )
         for name in names:
             self._check_name(name)
@@ -297,7 +297,7 @@ class Program:
         return vectors
 
     def matrix(self, name: str, *, to: str = "model", source: str = "model", var: float = 1.0) -> Matrix:
-        """A matrix from the space `source` to the space `to`, entries i.i.d. `N(0, var / dim(source))`."""
+        """A matrix from the space `source` to the space `to` with i.i.d. entries `N(0, var / dim(source))`."""
         self._check_open()
         self._check_name(name)
         var = _checks.non_negative("var", var)
@@ -314,12 +314,12 @@ class Program:
         scalars: Sequence[Scalar] = (),
         name: str | None = None,
     ) -> Vector:
-        """`x_i = function(g^1_i, ..., g^k_i, p_1, ..., p_r)`: vectors of one space coordinate by coordinate, scores whole."""
+        """`x_i = function(g^1_i, ..., g^k_i, p_1, ..., p_r)`, with vectors of one space and scores `p`."""
         self._check_open()
         where = self._next_line("nonlin")
         if not vectors:
             raise ValueError(
-                f"{where}: a Nonlin takes at least one vector, so that its space is known; pass an initial vector."
+                f"{where}: a Nonlin needs at least one vector, which determines its space. Pass an initial vector."
             )
         if not isinstance(scalars, Sequence):
             raise TypeError(f"{where}: scalars={scalars!r} must be a list of scores.")
@@ -335,6 +335,7 @@ class Program:
             raise TypeError(f"{where}: function={function!r} must be callable.")
         else:
             check_coordinatewise(function, len(vectors) + len(scalars), f"{where}: {_name_of(function)}")
+        # The limit of a composition depends on the program only through the Gaussian vectors and scores behind it.
         arguments = (*vectors, *scalars)
         roots = tuple(dict.fromkeys(root for a in arguments for root in (a.roots or (a,))))
         scored = any(a.scored for a in arguments)
@@ -343,9 +344,9 @@ class Program:
         return output
 
     def score(self, left: Vector, right: Vector, *, scale: str = "sqrt", name: str | None = None) -> Scalar:
-        """`p = (left . right) / sqrt(dim)`, of two MatMul outputs made with different matrices.
+        """`p = (left . right) / sqrt(dim)` of two MatMul outputs with different matrices.
 
-        With `scale="linear"` it is divided by `dim` instead, and tends to 0.
+        With `scale="linear"` the product is divided by `dim` instead, and tends to 0.
         """
         self._check_open()
         where = self._next_line("score")
@@ -357,26 +358,28 @@ class Program:
             line = self.lines[vector.line]
             if not isinstance(line, MatMul):
                 raise AssumptionError(
-                    f"{where}: {vector} is not a MatMul output, and Theorem 3.1 takes scores of MatMul outputs alone; "
-                    f"score W @ {vector} for a matrix W of its own."
+                    f"{where}: {vector} is not a MatMul output, as Theorem 3.1 requires for scores. "
+                    f"Use W @ {vector} with a new matrix W."
                 )
             products.append(line)
         if left.space != right.space:
             raise ValueError(
-                f"{where}: {left} lives in {left.space!r} and {right} in {right.space!r}; give their matrices the same `to`."
+                f"{where}: {left} lives in {left.space!r} and {right} in {right.space!r}. Give their matrices the same "
+                f"`to`."
             )
         first, second = (line.matrix for line in products)
         if first is second:
             raise AssumptionError(
-                f"{where}: {left} and {right} are both outputs of {first}, so the score grows like sqrt(dim) and has no limit; "
-                f"use two different matrices."
+                f"{where}: {left} and {right} are both outputs of {first}, so the score grows like sqrt(dim) and has "
+                f"no limit. Use two different matrices."
             )
+        # Both sides are checked before either is recorded, so that a refused line leaves no trace in the program.
         for matrix, side in ((first, "left"), (second, "right")):
             taken, line_number = self._sides.get(matrix.name, (side, 0))
             if taken != side:
                 raise AssumptionError(
-                    f"{where}: {matrix} is on the {side} of this score but on the {taken} of the one in line {line_number}, and "
-                    f"Theorem 3.1 keeps the matrices of the two sides apart; swap the arguments, or use another matrix."
+                    f"{where}: {matrix} is on the {side} of this score but on the {taken} of the score in line "
+                    f"{line_number}, which Theorem 3.1 does not allow. Swap the arguments, or use another matrix."
                 )
         for matrix, side in ((first, "left"), (second, "right")):
             self._sides.setdefault(matrix.name, (side, len(self.lines) + 1))
@@ -390,7 +393,8 @@ class Program:
         self._own(vector, Vector, where)
         if vector.space != matrix.source:
             raise ValueError(
-                f"{where}: {matrix} takes vectors of {matrix.source!r}, and {vector} lives in {vector.space!r}."
+                f"{where}: {matrix} takes vectors of {matrix.source!r}, but {vector} lives in {vector.space!r}. Use a "
+                f"matrix with source={vector.space!r}."
             )
         output = Vector(self, self._name(None, "g"), len(self.lines), vector.scored, space=matrix.to)
         self.lines.append(MatMul(output, matrix, vector))
@@ -399,7 +403,8 @@ class Program:
     def _check_open(self) -> None:
         if self._closed:
             raise ValueError(
-                "the program is closed: its `with` block has ended; add lines inside the block, or build a new program."
+                "The program is closed, because its `with` block has ended. Add lines inside the block, or build a new "
+                "program."
             )
 
     def _next_line(self, what: str) -> str:
@@ -407,26 +412,24 @@ class Program:
 
     def _own(self, value: Any, kind: type[Value], where: str) -> None:
         if not isinstance(value, kind):
-            raise TypeError(f"{where}: {value!r} is a {type(value).__name__}, and a {kind.__name__} is needed here.")
+            raise TypeError(f"{where}: {value!r} is a {type(value).__name__}, but must be a {kind.__name__}.")
         if value.program is not self:
-            raise ValueError(
-                f"{where}: {value} belongs to another program; a program reads its own lines only, so build it here too."
-            )
+            raise ValueError(f"{where}: {value} belongs to another program. Create it in this program as well.")
 
     def _space(self, space: str) -> None:
         if not isinstance(space, str) or not space:
-            raise TypeError(f"space={space!r}: a space is named by a string, such as 'model'.")
+            raise TypeError(f"space={space!r} must be a non-empty string, such as 'model'.")
         if space not in self.spaces:
             self.spaces.append(space)
 
     def _check_name(self, name: str | None) -> None:
         if name is not None and (not isinstance(name, str) or not name):
-            raise TypeError(f"name={name!r}: a name is a non-empty string.")
+            raise TypeError(f"name={name!r} must be a non-empty string.")
         if name in self._names:
-            raise ValueError(f"name={name!r}: the program has that name already; choose another.")
+            raise ValueError(f"name={name!r} is already used in this program. Choose another name.")
 
     def _name(self, name: str | None, kind: str = "") -> str:
-        """Register a name that was checked, or make one up."""
+        """Register a checked name, or generate a new one."""
         while name is None or name in self._names:
             self._counts[kind] += 1
             name = f"{kind}{self._counts[kind]}"
@@ -436,10 +439,11 @@ class Program:
     def _check_one_space(self, values: Sequence[Value], where: str) -> None:
         spaces = dict.fromkeys(v.space for v in values if isinstance(v, Vector))
         if not spaces:
-            raise ValueError(f"{where}: give it at least one vector, so that there are coordinates.")
+            raise ValueError(f"{where}: there is no vector, so there are no coordinates. Give at least one vector.")
         if len(spaces) > 1:
             raise ValueError(
-                f"{where}: vectors of the spaces {', '.join(spaces)} have no common coordinates; bring them to one space with a matrix."
+                f"{where}: vectors of the spaces {', '.join(spaces)} have no common coordinates. Map them to one space "
+                f"with a matrix."
             )
 
     # Reading
@@ -457,10 +461,10 @@ class Program:
     ) -> np.ndarray:
         """Independent runs of the program at finite dimensions.
 
-        Returns coordinate 0 of each vector and the value of each score: `(samples,)` for one target, `(samples, k)` for a
-        list. With `average=psi` it returns `(1/dim) sum_i psi(y^1_i, ..., y^k_i)` instead, psi of all the targets at once.
-        `reading="dense"` draws every matrix; "lazy" draws only the images of the directions a matrix meets, which is exact
-        and costs `O(dim k)` for the k-th product with it.
+        The result holds coordinate 0 of each vector and the value of each score. Its shape is `(samples,)` for one
+        target and `(samples, k)` for a list of `k`. With `average=psi` it holds `(1/dim) sum_i psi(y^1_i, ..., y^k_i)`
+        over the targets `y^1, ..., y^k` instead. `reading="dense"` draws every matrix. "lazy" draws only the images of
+        the vectors that a matrix multiplies, which is exact and costs `O(dim k)` for the k-th product.
 
         Example:
             >>> from limitlaw import netsor
@@ -487,9 +491,10 @@ class Program:
     def limit(self, target: Value | Sequence[Value]) -> Any:
         """The law of the targets as every dimension goes to infinity (Definition 3.1, Corollary 3.2).
 
-        MatMul outputs become jointly Gaussian, scores become Gaussians independent of them, and a Nonlin of both is a
-        mixture. One target gives a law on the line, a list a joint law. Covariances are closed forms where they exist and
-        quadrature or quasi-Monte Carlo elsewhere; `law.quadrature_error` states the largest error among them.
+        MatMul outputs become jointly Gaussian, scores become Gaussians that are independent of them, and a Nonlin of
+        both has a mixture as its law. The result is a law of one variable for one target, and a joint law for a list.
+        Covariances are computed in closed form where one exists, otherwise by quadrature or quasi-Monte Carlo;
+        `law.quadrature_error` is the largest error among them.
 
         Example:
             >>> from limitlaw import netsor
@@ -505,9 +510,7 @@ class Program:
         return limit_law(targets, single)
 
     def average(self, psi: Callable[..., Any], *targets: Value) -> Any:
-        """The law of `(1/n) sum_i psi(y^1_i, ..., y^k_i)` in the limit: `E[psi(...) | scores]`, random as the scores are.
-
-        This is Theorem 3.1 itself.
+        """The law of the limit of `(1/n) sum_i psi(y^1_i, ..., y^k_i)`, which is `E[psi(...) | scores]` (Theorem 3.1).
 
         Example:
             >>> import jax.numpy as jnp
@@ -528,41 +531,42 @@ class Program:
 
     def _check_average(self, psi: Callable[..., Any], targets: tuple[Value, ...], *, scalar: bool) -> None:
         if not callable(psi):
-            raise TypeError(f"average: psi={psi!r} must be a function of the coordinates of the targets.")
+            raise TypeError(f"psi={psi!r} must be a function of the coordinates of the targets.")
         self._check_one_space(targets, "average")
         check_coordinatewise(psi, len(targets), f"average: {_name_of(psi)}", scalar=scalar)
 
     def _targets(self, target: Value | Sequence[Value]) -> tuple[tuple[Value, ...], bool]:
         single = isinstance(target, Value)
         if not single and not isinstance(target, list | tuple):
-            raise TypeError(f"target={target!r}: must be a vector or a score of this program, or a list of them.")
+            raise TypeError(f"target={target!r} must be a vector or a score of this program, or a list of them.")
         targets = (target,) if isinstance(target, Value) else tuple(target)
         if not targets:
-            raise ValueError("target=[]: name at least one vector or score.")
+            raise ValueError("target=[] is empty. Give at least one vector or score.")
         for value in targets:
             self._own(value, Value, "target")
         return targets, single
 
     def _checked_dims(self, dims: Mapping[str, int]) -> dict[str, int]:
         if not isinstance(dims, Mapping):
-            raise TypeError(f"dims={dims!r}: must map each space to its dimension, such as {{'model': 64}}.")
+            raise TypeError(f"dims={dims!r} must map each space to its dimension, such as {{'model': 64}}.")
         missing = [s for s in self.spaces if s not in dims]
         unknown = [s for s in dims if s not in self.spaces]
         if missing or unknown:
             what = (
                 f"gives no dimension for {', '.join(missing)}" if missing else f"names the unknown space {unknown[0]!r}"
             )
-            raise ValueError(f"dims={dict(dims)!r} {what}; this program's spaces are {', '.join(self.spaces)}.")
+            raise ValueError(f"dims={dict(dims)!r} {what}. The spaces of this program are {', '.join(self.spaces)}.")
         for space, dim in dims.items():
             if dim == np.inf:
                 raise ValueError(
-                    f"dims[{space!r}]=inf: a sampled vector has finite length; use limit() for infinite dimensions."
+                    f"dims[{space!r}]=inf must be finite, because sampled vectors have finite length. Use limit() for "
+                    f"infinite dimensions."
                 )
         return {space: int(_checks.positive_integer(f"dims[{space!r}]", dims[space])) for space in self.spaces}
 
 
 def needed_lines(targets: Iterable[Value]) -> list[int]:
-    """The lines that the targets depend on, in order."""
+    """The numbers of the lines on which the targets depend, in order."""
     targets = list(targets)
     lines = targets[0].program.lines
     seen: set[int] = set()

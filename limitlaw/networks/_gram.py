@@ -85,15 +85,16 @@ class BoundNetwork:
         return self._through(len(self.rules), scope)
 
     def _through(self, count: int, scope: Scope) -> Stream:
+        # A single layer takes the inputs in their own form, which may be cheaper (a single draw, or isotropic tokens).
         stream = self.start(scope)
         alone = len(self.rules) == 1 and isinstance(self.rules[0], LeafRule)
         if isinstance(stream, Tokens) and not alone:
-            stream = stream.carried(scope)  # one shape for all inputs, so later layers are compiled once
+            stream = stream.carried(scope)  # all inputs get one shape, so later layers are compiled once
         recorder = scope.recorder
         if recorder is not None:
             recorder.start = stream
         if recorder is not None and (recorder.wants_streams or not alone):
-            stream = recorder.mark(stream, scope, blocks=0)  # for a single layer the check at its end is enough
+            stream = recorder.mark(stream, scope, blocks=0)  # a single layer is checked at its end only
         return in_turn(self.rules[:count], stream, scope, settle_last=False, marks=self.marks[:count])
 
 
@@ -137,6 +138,7 @@ def needed_layers(layers: tuple[Node, ...], observe: str) -> tuple[Node, ...]:
         return (*layers[:-1], *layers[-1].parts[:-1])
     if observe in ("output", "covariance", "gram"):
         return layers
+    # Observables are those of the last layer that has them, so layers after it are not computed at all.
     for i in reversed(range(len(layers))):
         last = layers[i].until_last(observe)
         if last is not None:
@@ -173,6 +175,7 @@ def draw_batch(
     Raises:
         ArgumentError: If the layer does not return the observable.
     """
+    # The last layer may compute the requested tokens alone. Otherwise all are computed, and the rows picked at the end.
     scope = Scope(random.fold_in(key, 0), random.fold_in(key, 1), bound.frame(draws), recorder=recorder)
     last = bound.rules[-1] if bound.rules else None
     alone = rows is not None and isinstance(last, LeafRule) and last.answers_rows and not bound.tracks_mean
@@ -184,8 +187,8 @@ def draw_batch(
         if observe not in seen:
             raise ArgumentError(
                 "observe",
-                f"observe={observe!r}: the last layer that lists it in `observables` does not return it. Return it "
-                "from `inner`.",
+                f"observe={observe!r} is not returned by the last layer that lists it in `observables`. Return it from "
+                "`inner`.",
             )
         return _emitted_observable(seen[observe], picked)
     if last is not None and alone and isinstance(last, LeafRule) and observe != "gram":
@@ -210,7 +213,7 @@ def _emitted_observable(by_head: Float[Array, "heads k *rest"], rows: tuple[int,
 def _emitted(
     stream: Stream, key: NamedKey, frame: Frame, rows: tuple[int, ...] | None, output: bool
 ) -> tuple[Float[Array, "draws ..."], Bool[Array, ""]]:
-    """The covariance (or Gram matrix) of a stream, or a normal draw that has it, and whether the stream is sound."""
+    """The covariance or Gram matrix of a stream, or a normal draw with it, and whether the stream is sound."""
     matrix, sound = stream.covariance, is_sound(stream)
     matrix = matrix if rows is None else matrix[np.array(rows)][:, np.array(rows)]
     if output:
@@ -228,6 +231,7 @@ def check_sound(recorder: Recorder) -> None:
     Raises:
         ArgumentError: If a variance left the range. The error names the block and the remedy.
     """
+    # Each record holds how many leading boundaries were sound, so the first unsound block is found by counting.
     block = 0
     for blocks, count, passed in recorder.sound:
         if is_traced(passed):
@@ -239,7 +243,7 @@ def check_sound(recorder: Recorder) -> None:
     else:
         return
     if block == 1 and recorder.start is not None and not bool(is_sound(recorder.start)):
-        block = 0  # of a single layer the inputs are looked at only now
+        block = 0  # the inputs of a single layer are checked only here
     raise beyond_single_precision("after the inputs" if block <= 0 else f"after block {block}")
 
 

@@ -46,6 +46,7 @@ def exact_output(net: NetworkParts, token: int, seed: int, samples: int | None, 
         return None
     if last is None:
         return laws.Gaussian(variance=_positive_variance(gram[token, token]), name="limit")
+    # Without a law of the last layer its Gram matrix may still be fixed, and then the output is Gaussian.
     known = last.limit_variance(gram, token, net.layout, seed, samples, exact=False)
     if known is None:
         after = fixed_gram(net, (*before, last))
@@ -123,7 +124,7 @@ def drawn_output(
         samples: The number of draws, or None to reach `accuracy`.
         accuracy: The relative standard error to reach.
         method: The method of `laws.ScaleMixture`.
-        gaussian: Whether the conditional variance is not random, so draws are integrals of which to take the mean.
+        gaussian: Whether the conditional variance is not random. Draws are then unbiased integrals, which are averaged.
 
     Returns:
         The law.
@@ -144,7 +145,7 @@ def drawn_output(
         if limit is not None and spread > 0 and (1 - limit.spread / spread) ** 2 < _WORTH_CONTROLLING:
             control = draw(count, observe="covariance", token=token, width=inf)
             known = limit.law if known is None else known
-        # The bound may hold and the correlation still be weak; then the control is given up in later rounds as well.
+        # The correlation may be weak although the bound holds. Then the control is not used in later rounds either.
         if known is None or control is None or not np.var(draws - control) < _WORTH_CONTROLLING * np.var(draws):
             limit, atoms = None, laws.Atoms.from_draws(draws)
         else:
@@ -233,7 +234,7 @@ def _positive_variance(variance: float) -> float:
     if not variance > 0:
         raise ArgumentError(
             "variance",
-            "The variance is 0: the output is identically 0 and has no density. "
+            "The variance is 0, so the output is identically 0 and has no density. "
             "Give the token a positive Gram entry and the layers positive stds.",
         )
     return float(variance)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..netsor import Program, Scalar, Vector
     from .state import Rule, Scope, State
 
-BY_TOKEN = ("scores", "entropy")  # observables of shape (heads, tokens, ...), of which one token can be asked for
-_ROUNDING = 1e-6  # how far from a whole number floating point may leave a column count written as ratio * width
+BY_TOKEN = ("scores", "entropy")  # observables of shape (heads, tokens, ...), which can be returned for one token
+_ROUNDING = 1e-6  # distance from a whole number that is rounding in a column count such as ratio * width
 
 
 @dataclass(frozen=True)
@@ -625,7 +625,7 @@ class Layer(Node):
 
     def __check_init__(self) -> None:
         if type(self).matrices is Layer.matrices:
-            self.matrices(1, Layout((1,)))  # which says what is missing
+            self.matrices(1, Layout((1,)))  # its error names the missing method
 
     def matrices(self, width: int | float, layout: Layout) -> dict[str, Matrix]:
         """The weight matrices of the layer.
@@ -713,8 +713,8 @@ class Layer(Node):
                 continue
         raise ArgumentError(
             "matrices",
-            f"{type(self).__name__}.matrices refuses every layout that was tried, so it is not known whether there is a "
-            f"matrix 'out'. Override the property ends_fresh.",
+            f"{type(self).__name__}.matrices refused every layout that was tried, so the library does not know whether "
+            f"there is a matrix 'out'. Override the property ends_fresh.",
         )
 
     @property
@@ -752,7 +752,7 @@ class Layer(Node):
         return Cost(matrices=4.0, units=columns, usual_units=columns, held=3.0 * layout.size * columns)
 
 
-_FEW_LAYOUTS = (1, 2, 3, 4, 6, 8, 12, 16)  # tokens with which a layer is asked for the names of its matrices
+_FEW_LAYOUTS = (1, 2, 3, 4, 6, 8, 12, 16)  # numbers of tokens at which the names of the matrices are requested
 _ROUND_WIDTH = 3 * 5 * 2**12  # a width at which most ratios give whole numbers of columns
 
 
@@ -847,7 +847,7 @@ class RowMap(Node):
         root_n = np.sqrt(x.shape[1])
         if not self.needs_mean:
             return self.rows(x / root_n) * root_n
-        # Coordinates in a frame that starts with the all-ones vector: the mean, then what is orthogonal to it.
+        # Coordinates in a frame that starts with the all-ones vector, so the mean comes first.
         mean = x.mean(axis=1, keepdims=True)
         rows = self.rows(jnp.concatenate([mean, (x - mean) / root_n], axis=1))
         return rows[:, :1] + rows[:, 1:] * root_n
@@ -860,7 +860,7 @@ class RowMap(Node):
         del layout
         values, vectors = np.linalg.eigh(gram)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        if self.needs_mean:  # the first axis is the all-ones vector, along which a token without a mean has nothing
+        if self.needs_mean:  # the all-ones axis comes first, and these tokens have mean 0
             root = np.concatenate([np.zeros_like(root[:, :1]), root], axis=1)
         with jax.enable_x64(True):
             rows = np.asarray(self.rows(jnp.asarray(root)), np.float64)

@@ -1,4 +1,4 @@
-"""Networks, and everything that users ask of them: draws, trajectories and laws."""
+"""Networks, with their draws, trajectories and laws."""
 
 from collections.abc import Callable, Sequence
 from math import inf, isinf
@@ -75,6 +75,8 @@ class Network(Described):
         for layer in layers[:-1]:
             if layer.ends_network:
                 raise ArgumentError("layers", f"layer={layer!r} ends a network. Put it last.")
+        # A norm without eps maps a zero token to 0 / 0, in every draw and at every width, so it is refused here
+        # already.
         _refuse_zero_tokens(inputs, layers)
         self.inputs, self.layers = inputs, layers
         self.width = _checks.positive_integer("width", width, infinite=True)
@@ -173,6 +175,8 @@ class Network(Described):
             >>> bool(abs(slope - 2 * value / 1.5) < 1e-5)  # the variance is proportional to the square of the std
             True
         """
+        # This is a batch of one draw. Rules that use a loop of traced length in `sample` get a static length here,
+        # since such loops have no derivative in reverse mode.
         width = self.check_width(width)
         layers = self._layers_for(observe)
         rows, pick = self._rows(token, observe)
@@ -239,6 +243,7 @@ class Network(Described):
         max_memory = int(_checks.positive_integer("max_memory", max_memory))
         _checks.boolean("progress", progress)
         _checks.one_of("reading", reading, _READINGS)
+        # Tokens are counted before the first matrix of them is made, which may already exceed the memory.
         _checks.fitting_tokens("tokens", self.tokens, _BYTES_A_PAIR, max_memory)
         width = self.check_width(width)
         if reading != "gram":
@@ -253,12 +258,13 @@ class Network(Described):
     def _batch(
         self, layers: tuple[Node, ...], width: int | float, observe: str, rows: tuple[int, ...] | None, reading: str
     ) -> Batch:
-        """The function that makes a batch of draws of an observable of these layers."""
+        """The function that computes a batch of draws of an observable of these layers."""
         if reading == "lazy":
             return _lazy.batch_of(self, int(width), observe, rows)
         if reading == "dense":
             size, memory = dense.batch_of(self, int(width), layers)
 
+            # Variances that leave single precision become NaN within the layers, so finite draws are sound.
             def draw_densely(key: PRNGKeyArray) -> Array:
                 draws = dense.draw_batch(self.inputs, layers, int(width), observe, rows, size, key)
                 if not _checks.is_traced(draws) and not bool(jnp.isfinite(draws).all()):
@@ -271,6 +277,7 @@ class Network(Described):
         size = cost.batch_size(self, width, heads)
         by_block = has_blocks(layers)
 
+        # Large roots call LAPACK, which deadlocks XLA if two CPU threads do it at once, so their batches run alone.
         def draw(key: PRNGKeyArray) -> Array:
             recorder = Recorder(by_block=by_block)
             draws = _gram.draw_batch(bound, size, key, observe=observe, rows=rows, recorder=recorder)
@@ -415,9 +422,10 @@ class Network(Described):
         if not _checks.non_negative("accuracy", accuracy) >= _FINEST:
             raise ArgumentError(
                 "accuracy",
-                f"accuracy={accuracy!r} is below {_FINEST:g}, which would take more draws than can be made. Use 1e-4, "
-                "say.",
+                f"accuracy={accuracy!r} is below {_FINEST:g} and would need more draws than the limit of 2^22. Use "
+                "accuracy=1e-4.",
             )
+        # The exact law is tried first. It exists only if the last layer alone is random, and otherwise draws follow.
         exact = isinf(width) and method != "draws"
         inner = "auto" if method == "draws" else method
         index = _checks.index("token", token, self.tokens, "tokens")
@@ -532,6 +540,7 @@ class Network(Described):
 
     def _drawer(self, width: int | float, seed: int, max_memory: int, progress: bool) -> Callable[..., np.ndarray]:
         """The function that draws observables for a law, of the network or of its first layers."""
+        # The seed of draws at a finite width also serves the coupled draws of the limit, which control their variance.
         own = _law.seed_of(seed, width)
 
         def draw(count: int, *, layers: tuple[Node, ...] | None = None, **what: Any) -> np.ndarray:
@@ -545,8 +554,8 @@ class Network(Described):
         if any(map(_checks.is_traced, Traced.of((self.inputs, self.layers)).numbers)):
             raise ArgumentError(
                 "layers",
-                f"The network has a number that JAX traces, and {what} is computed by NumPy. Use net.draw(key), which "
-                f"jax.jit, jax.vmap and jax.grad go through.",
+                f"The network has a number that JAX traces, but {what} is computed by NumPy. Use net.draw(key), which "
+                f"jax.jit, jax.vmap and jax.grad can transform.",
             )
 
     def _is_gaussian(self, width: int | float) -> bool:
@@ -579,7 +588,7 @@ class Network(Described):
         return width
 
     def _derived_layers(self) -> list[Layer]:
-        """The layers that have no rule but that which follows from their matrices and inner map."""
+        """The layers whose only rule is the one derived from their matrices and inner map."""
         nodes = [node for layer in self.layers for node, _ in layer.walk()]
         return [node for node in nodes if isinstance(node, Layer) and not node.has_contracted]
 
@@ -590,13 +599,14 @@ class Network(Described):
             )
         for layer in self.layers:
             layer.check_finite(width, self.layout, reading)
-        for node in self._derived_layers():  # an inner map is tried before every reading
+        # The inner map is traced once before any work, so that its errors do not come from within a compiled program.
+        for node in self._derived_layers():
             derived_rule(node, width, self.layout, Purpose())
 
     def _layers_for(self, observe: str) -> tuple[Node, ...]:
         """The layers that an observable depends on."""
         names = {name for layer in self.layers for node, _ in layer.walk() for name in node.observables}
-        if isinstance(observe, str) and observe == "scores":  # so that the error says which layer is missing
+        if isinstance(observe, str) and observe == "scores":  # its error names the missing layer
             return needed_layers(self.layers, observe)
         _checks.one_of("observe", observe, [*_OBSERVABLES, *sorted(names | {"scores"})])
         return needed_layers(self.layers, observe)
@@ -610,8 +620,10 @@ class Network(Described):
     ) -> tuple[tuple[int, ...] | None, Callable[[Any], Any]]:
         """The tokens to compute, without repetition (None for all), and a function from their draws to the result."""
         if token is not None and observe not in ("output", "covariance", *BY_TOKEN):
-            what = "the Gram matrix is that of all tokens" if observe == "gram" else "it is returned whole"
-            raise ArgumentError(name, f"{name}={token!r} with observe={observe!r}: {what}. Leave {name} out.")
+            what = "is the Gram matrix of all tokens" if observe == "gram" else "is always returned for all tokens"
+            raise ArgumentError(
+                name, f"{name}={token!r} cannot be combined with observe={observe!r}, which {what}. Leave {name} out."
+            )
         if token is None:
             if observe != "output":
                 return None, lambda draws: draws
@@ -622,9 +634,10 @@ class Network(Described):
             return (only,), lambda draws: draws.squeeze(axes)
         if not isinstance(token, Sequence | np.ndarray) or isinstance(token, str) or np.ndim(token) != 1:
             raise ArgumentTypeError(name, f"{name}={token!r} must be an integer, or a list of them.")
+        # Each token is computed once, and repetitions in the list are copied from the draws.
         tokens = [_checks.index(name, t, self.tokens, "tokens") for t in token]
         if not tokens:
-            raise ArgumentError(name, f"{name}={token!r} is empty. Name at least one token.")
+            raise ArgumentError(name, f"{name}={token!r} is empty. Give at least one token.")
         rows = tuple(dict.fromkeys(tokens))
         index = np.array([rows.index(t) for t in tokens])
         if len(rows) == len(tokens):
@@ -636,8 +649,8 @@ class Network(Described):
         return rows, lambda draws: draws[:, :, index]
 
 
-_BYTES_A_PAIR = 32  # of tokens: four matrices in double precision on the host
-_FINEST = 1e-6  # relative accuracy of a law: 2^22 draws, the limit, do not reach less for any network
+_BYTES_A_PAIR = 32  # bytes for each pair of tokens: four matrices in double precision on the host
+_FINEST = 1e-6  # smallest accuracy of a law: the limit of 2^22 draws reaches no less for any network
 
 
 def _checked_key(key: Any) -> PRNGKeyArray:
@@ -662,6 +675,8 @@ def _checked_samples(samples: int | None) -> int | None:
 
 def _refuse_zero_tokens(inputs: InputLayer, layers: tuple[Node, ...]) -> None:
     """Raise if a norm without `eps` meets a token that is zero in every draw."""
+    # A first LayerNorm also fails on tokens whose coordinates are all equal, as they are zero once centred. Later
+    # layers write random coordinates, which are not constant.
     zero = np.array(inputs.zero_tokens())
     active = np.ones(len(zero), bool)
     first = layers[0] if layers else None

@@ -31,10 +31,10 @@ from .state import (
 )
 
 # How many coordinates of nonlinear inputs, or hidden units, one step of a loop draws.
-_FEW_TOKENS = 8  # up to here, products of vectors over the draws replace matrix products, which would be tiny
+_FEW_TOKENS = 8  # tokens up to which products of vectors over the draws replace matrix products, which would be tiny
 _COORDINATES_AT_ONCE = 4  # for few tokens: the sum over them is unrolled, so more would make programs longer
 _UNITS_AT_ONCE = 64  # for more tokens: the inner dimension of a matrix product
-_MANY_TOKENS = 256  # from here on the batch is small, so a product is large only if many units enter it
+_MANY_TOKENS = 256  # tokens from which batches are small, so a product is large only if many units enter it
 _MANY_NUMBERS = 2**22  # normals in a step for many tokens, 16 MiB
 
 
@@ -266,7 +266,7 @@ def latents_of(layer: Layer, matrices: dict[str, Matrix], u: dict[str, Array], c
 
 
 def matrix_stream(name: str) -> str:
-    """The name of the stream of a matrix: with a slash, so that it is none of those that a layer may name itself."""
+    """The name of the stream of a matrix. Its slash sets it apart from the names that a layer may choose."""
     return f"/matrix/{name}"
 
 
@@ -458,7 +458,7 @@ def _check_inner(rule: DerivedRule, layer: Layer, width: int | float, layout: La
             raise ArgumentError(
                 "inner",
                 f"{kind}.inner returns {name!r} with shape {shape}. It must have shape (heads, tokens, ...) = "
-                f"(any, {size}, ...); of another name it may have any shape.",
+                f"(any, {size}, ...). Under another name it may have any shape.",
             )
     if "out" not in rule.matrices and Z.shape[1] != width:
         raise ArgumentError(

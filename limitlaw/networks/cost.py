@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from ..numerics.batches import DEFAULT_MEMORY, largest_power_of_two
 from ._layer import Cost, NetworkParts
 
-_BATCHES_OF_A_CORE = 256  # whose work makes one batch for an accelerator, so that starting it is worth while
+_BATCHES_OF_A_CORE = 256  # CPU batches in one batch for an accelerator, to amortise its start
 _MATRIX_NUMBERS_A_SECOND, _UNITS_A_SECOND = 8e7, 4e8  # on one core, measured by benchmarks/gram_against_dense.py
 _WORKING_MATRICES = 64  # upper bound of the token matrices in memory at once while a batch is computed
-_SHALLOW = 2  # layers; deeper networks have smaller batches, since a first look at them needs few draws
-_DRAWS_OF_DEEP = 512  # smaller batches are slower per draw, larger ones delay the first result
+_SHALLOW = 2  # number of layers above which batches are smaller, so that a first result comes soon
+_DRAWS_OF_DEEP = 512  # largest batch above that depth: smaller ones are slower per draw
 
 
 def cost_of(net: NetworkParts, width: int | float) -> Cost:

@@ -31,7 +31,7 @@ def as_plain(net: Network) -> Plain:
         The table.
 
     Raises:
-        ArgumentError: If a part of it has no name, as a function has none.
+        ArgumentError: If a part has no name, such as a function.
 
     Example:
         >>> import limitlaw as ll
@@ -143,7 +143,7 @@ def _plain_value(name: str, value: Any) -> Any:
         if not same:
             raise ArgumentError(
                 name,
-                f"{name}={value!r} is a function, which cannot be written down. Use an activation that has a name.",
+                f"{name}={value!r} is a function, which plain data cannot hold. Use an activation that has a name.",
             )
         return value.name
     if isinstance(value, Described):
@@ -160,7 +160,7 @@ def _plain_value(name: str, value: Any) -> Any:
 
 
 def _of_list(value: list[Any], annotation: Any) -> Any:
-    """A list as its annotation has it: plain data write tuples and arrays as lists."""
+    """A list converted to the tuple or array of its annotation, since plain data hold both as lists."""
     kinds = [annotation, *typing.get_args(annotation)]
     for kind in kinds:
         if kind is np.ndarray or typing.get_origin(kind) is np.ndarray:

@@ -159,7 +159,7 @@ def _file_of(kind: type) -> str:
 
 
 def _digest_of(kind: type) -> str:
-    """Of the whole file, since a class depends on the helpers beside it; of its own source where there is none."""
+    """The digest of the file of a class, which includes its helpers, or of its source if there is no file."""
     file = _file_of(kind)
     try:
         code = Path(file).read_bytes() if file else inspect.getsource(kind).encode()

@@ -604,8 +604,8 @@ def repeated(parts: tuple[Rule, ...], count: int, stream: Any, scope: Scope, blo
         parts: The parts of one repetition, in a reading.
         count: The number of repetitions.
         stream: The settled stream before them.
-        scope: That of the node.
-        blocks: How many boundaries of a trajectory lie in one repetition.
+        scope: The scope of the node.
+        blocks: The number of boundaries of a trajectory in one repetition.
 
     Returns:
         The stream after the last repetition.

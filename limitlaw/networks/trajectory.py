@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-_BATCHES = 50  # of the jackknife: it finds the standard error of a kurtosis to about 1 / sqrt(2 * 50) = 10 %
+_BATCHES = 50  # batches of the jackknife, whose standard error is itself known to 1 / sqrt(2 * 50) = 10 %
 _MOST_ROWS = 26  # rows of a table that fit on a screen
 _ROUNDING = 1e-6  # relative precision of the Gram matrices
 _OBSERVABLES = ("variance", "kurtosis", "cosine", "effective_rank", "entropy", "quantile_ratio")
@@ -221,7 +221,7 @@ class Trajectory:
         if not np.isfinite(variances).all():
             raise ArgumentError(
                 "block",
-                f"block={block}: the variance is beyond single precision there. Use an earlier block, or add a norm.",
+                f"block={block} has a variance beyond single precision. Use an earlier block, or add a norm.",
             )
         if variances.std() <= 1e-6 * variances.mean():
             return laws.Gaussian(variance=variances.mean(), name=f"after block {block}")
@@ -457,7 +457,7 @@ def excess_kurtosis(variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     def kurtosis(size: Any, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         mean = first / size
-        alive = mean != 0  # a token that is zero in every draw has no kurtosis; 0 stands for it
+        alive = mean != 0  # a token that is zero in every draw gets the kurtosis 0
         spread = np.maximum(second / size - mean**2, 0.0) * size / np.maximum(size - 1, 1)
         return np.where(alive, 3 * spread / np.where(alive, mean, 1.0) ** 2, 0.0)
 
@@ -519,8 +519,8 @@ def trajectory(
     if held + kept > max_memory:
         raise ArgumentError(
             "samples",
-            f"samples={samples}: {blocks} blocks of {net.tokens} tokens take {format_bytes(held + kept)}, more than "
-            f"max_memory={max_memory} ({format_bytes(max_memory)}). Draw fewer samples, or raise max_memory.",
+            f"samples={samples} of {blocks} blocks with {net.tokens} tokens need {format_bytes(held + kept)}, more "
+            f"than max_memory={max_memory} ({format_bytes(max_memory)}). Draw fewer samples, or raise max_memory.",
         )
     bound = BoundNetwork.of(net, layers, width, Purpose(frozenset({"entropy"})))
     places: list[tuple[int, tuple[bool, ...] | None]] = []

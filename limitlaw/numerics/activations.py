@@ -1,4 +1,4 @@
-"""Coordinatewise functions that know their Gaussian moments."""
+"""Activations: coordinatewise functions with their Gaussian moments."""
 
 import functools
 import numbers
@@ -20,22 +20,23 @@ from .._checks import ArgumentError, ArgumentTypeError, suggestion
 from .integrate import REACH, gaussian_expectation, hermite_mean, mehler_error, mehler_kernel
 
 Dual = Callable[[Any, Any, Any], Any]
-_KERNEL_ERROR = 2e-3  # of the quadrature of a dual activation, as a share of E phi^2; kinks cost 4e-4, jumps 5e-2
-_MISSED = 1e-3  # share of E phi(z)^2 beyond the reach of quadrature: x^9 has 2e-9, x^20 has 1e-4, exp(x^2 / 4) has 1/2
-_NODES = 300  # on either side of 0, where a function is tried, to twice the reach: steps of 0.06 standard deviations
+_KERNEL_ERROR = 2e-3  # largest error of a dual as a share of E phi^2: kinks give 4e-4 and pass, jumps give 5e-2
+_MISSED = 1e-3  # largest share of E phi(z)^2 beyond REACH: x^9 has 2e-9, x^20 has 1e-4, exp(x^2 / 4) has 1/2
+_NODES = 300  # points on each side of 0 at which a function is tested, up to twice REACH in steps of 0.06
 
 
 @dataclass(frozen=True)
 class Activation:
     """A coordinatewise function with a name and, where one exists, a closed form of its dual.
 
-    An activation is a value: it can be compared, hashed, copied and pickled (a function of the user's as pickle does
-    it, by its name in a module).
+    Activations are values: they can be compared, hashed, copied and pickled. A function of your own is pickled by its
+    name in a module, as usual.
 
     Args:
-        name: What the activation is called.
+        name: The name of the activation.
         function: A JAX function of one number.
-        dual: `kappa(a, b, c) = E phi(u) phi(v)` of centred Gaussians with variances `a`, `b` and covariance `c`.
+        dual: The function `kappa(a, b, c) = E phi(u) phi(v)` of centred Gaussians with variances `a`, `b` and
+            covariance `c`, or None.
         identity_up_to: The largest `|x|` up to which the function is the identity.
         takes_arrays: Whether the function may be called on arrays; otherwise it is called on one number at a time.
 
@@ -80,15 +81,15 @@ class Activation:
             >>> ll.activation("gelu").at_zero, ll.activation("sigmoid").at_zero
             (0.0, 0.5)
         """
-        with jax.ensure_compile_time_eval():  # also while a function of a network is being traced
-            return float(jax.jit(self)(0.0))  # one program in place of one for every operation
+        with jax.ensure_compile_time_eval():  # so that it is a number while a network is traced
+            return float(jax.jit(self)(0.0))  # compiles one program instead of one for each operation
 
     def kernel(self, covariance: ArrayLike) -> jax.Array:
         """`E phi(u_i) phi(u_j)` for `u ~ N(0, covariance)`.
 
-        In closed form where there is one. Otherwise by Mehler's series in the correlation, `sum_k c_k(a_i) c_k(a_j)
-        rho^k`, with the Hermite coefficients `c_k(a)` of `phi(sqrt(a) z)` by quadrature. The part of `E phi(u_i)^2`
-        that the series leaves out is given to its next power, so that the diagonal is right and the matrix stays
+        The closed form is used if there is one. Otherwise it is Mehler's series in the correlation, `sum_k c_k(a_i)
+        c_k(a_j) rho^k`, with the Hermite coefficients `c_k(a)` of `phi(sqrt(a) z)` by quadrature. The part of
+        `E phi(u_i)^2` that the series misses is assigned to its next power, so the diagonal is right and the matrix is
         positive semi-definite. For tanh, silu, sigmoid and gelu_tanh up to a variance of 9 the error is below 1e-4 of
         the diagonal, and 1e-6 up to a variance of 1.
 
@@ -117,7 +118,7 @@ class Activation:
             variance: Variances, of any shape.
 
         Returns:
-            The means: in closed form up to the sign where there is a dual, else by quadrature.
+            The means, from the dual up to their sign if there is one, otherwise by quadrature.
 
         Example:
             >>> import limitlaw as ll
@@ -128,11 +129,11 @@ class Activation:
         mean = hermite_mean(self, variance)
         if self.dual is None:
             return mean
-        # Of two independent Gaussians the dual is the square of the mean; quadrature is good to 4e-4 only at a kink.
+        # The dual of independent Gaussians is the squared mean, without the 4e-4 that a kink costs quadrature.
         return jnp.sign(mean) * jnp.sqrt(jnp.maximum(self.dual(variance, variance, jnp.zeros_like(variance)), 0.0))
 
     def check_kernel(self) -> None:
-        """Refuse a function whose Gaussian averages quadrature does not find, such as one with a jump.
+        """Refuse a function whose Gaussian averages are inaccurate by quadrature, such as one with a jump.
 
         Raises:
             ArgumentError: If the averages are wrong by more than 0.2 %.
@@ -142,15 +143,15 @@ class Activation:
             >>> ll.activation(jnp.sign).check_kernel()
             Traceback (most recent call last):
                 ...
-            limitlaw._checks.ArgumentError: activation=sign has Gaussian averages that quadrature finds to 5.1e-02 ...
+            limitlaw._checks.ArgumentError: activation=sign has Gaussian averages that are accurate to 5.1e-02 only...
         """
         if self.dual is None:
             error = _kernel_error(self)
             if not error < _KERNEL_ERROR:
                 raise ArgumentError(
                     "activation",
-                    f"activation={self} has Gaussian averages that quadrature finds to {error:.1e} only; it seems to "
-                    f"be discontinuous. Give the hidden layer a finite width.",
+                    f"activation={self} has Gaussian averages that are accurate to {error:.1e} only, because it seems "
+                    f"to be discontinuous. Give the hidden layer a finite width.",
                 )
 
     def moments(self) -> tuple[float, float]:
@@ -170,10 +171,10 @@ class Activation:
 
 
 def _reference(function: Callable[..., Any] | None) -> Any:
-    """A module and a name by which the function is found again; otherwise the function, to be pickled as it is.
+    """The module and name of a function if they lead back to it, otherwise the function, which is pickled as usual.
 
-    Pickle refuses what `jax.jit` returns, `jnp.tanh` for one, although it could be found by name. A main module is
-    not the same one in every process.
+    Pickle refuses the results of `jax.jit`, such as `jnp.tanh`, although they can be found by name. A main module may
+    differ between processes, so its names are not used.
     """
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if module in (None, "__main__") or name is None or "<" in name:
@@ -198,7 +199,7 @@ def _moments(phi: Activation) -> tuple[float, float]:
         value = phi(xi[0])
         return jnp.stack([value, value**2])
 
-    with jax.ensure_compile_time_eval():  # also while a rule is being traced
+    with jax.ensure_compile_time_eval():  # so that they are numbers while a rule is traced
         first, second = gaussian_expectation(powers, 1)[0]
     return float(first), float(second)
 
@@ -208,7 +209,8 @@ def _relu_dual(a: Any, b: Any, c: Any) -> Any:
     alive = a * b > 0
     size = xp.where(alive, xp.sqrt(xp.where(alive, a * b, 1.0)), 0.0)
     rho = xp.clip(xp.where(alive, c, 0.0) / xp.where(alive, size, 1.0), -1, 1)
-    # The sine of the angle has no derivative at an angle of zero, where it does not enter: so it is cut off there.
+    # sqrt(1 - rho^2) has an infinite derivative at |rho| = 1, which would become NaN in gradients, so it is replaced
+    # by a constant there.
     apart = rho**2 < 1
     sine = xp.where(apart, xp.sqrt(xp.where(apart, 1 - rho**2, 1.0)), 0.0)
     return size / (2 * np.pi) * (sine + (np.pi - xp.arctan2(sine, rho)) * rho)
@@ -231,7 +233,7 @@ def _gelu_dual(a: Any, b: Any, c: Any) -> Any:
 
 
 def _namespace(*values: Any) -> Any:
-    """jax.numpy for what jax holds, numpy (float64) for the rest."""
+    """`jax.numpy` if an argument is a JAX array, otherwise NumPy, which computes in float64."""
     return jnp if any(isinstance(value, jax.Array) for value in values) else np
 
 
@@ -282,7 +284,7 @@ def clip(bound: Any) -> Activation:
     """`clip(x) = min(max(x, -bound), bound)`.
 
     Args:
-        bound: A positive number; the paper takes 100.
+        bound: A positive number; the paper uses 100.
 
     Returns:
         The activation.
@@ -317,14 +319,14 @@ def activation(spec: Any) -> Activation:
 
     Args:
         spec: A name ("identity", "relu", "tanh", "erf", "gelu", "gelu_tanh", "silu", "sigmoid", "clip(100)"), an
-            activation, or a function of one number. A function is tried on a few numbers, once.
+            activation, or a function of one number. A function is tested on a few numbers, once.
 
     Returns:
         The activation.
 
     Raises:
-        ArgumentError: If the name is unknown, if the function does not map each coordinate by itself to one real
-            number, or if `E phi(z)^2` of a standard normal `z` is not finite.
+        ArgumentError: If the name is unknown, the function does not map each coordinate separately to one real number,
+            or `E phi(z)^2` of a standard normal `z` is not finite.
         ArgumentTypeError: If it is neither a name nor a function, or a function that cannot be hashed.
 
     Example:
@@ -343,7 +345,7 @@ def activation(spec: Any) -> Activation:
     except TypeError:
         raise ArgumentTypeError(
             "activation",
-            f"activation={spec!r} must be hashable, so that its compiled program is found again. Use a function.",
+            f"activation={spec!r} must be hashable, because compiled programs are stored by it. Use a function.",
         ) from None
     if not isinstance(spec, Activation):
         return _BY_FUNCTION.get(spec) or _of_function(spec)
@@ -363,7 +365,7 @@ def _of_name(name: str) -> Activation:
     return _NAMED[name]
 
 
-@functools.lru_cache(maxsize=256)  # each function is tried once
+@functools.lru_cache(maxsize=256)  # each function is tested once
 def _of_function(spec: Callable[..., Any]) -> Activation:
     phi = Activation(getattr(spec, "__name__", type(spec).__name__), spec)
     check_coordinatewise(spec, 1, f"activation={phi}", argument="activation")
@@ -378,10 +380,10 @@ def check_coordinatewise(
 
     Args:
         function: The function.
-        arguments: How many numbers it takes.
-        what: What the function is, the first words of the error.
-        scalar: Whether it must return one number; otherwise it may return anything.
-        argument: The name of the argument that an error names.
+        arguments: The number of numbers that it takes.
+        what: The first words of the error, which name the function.
+        scalar: Whether it must return one number; otherwise it may return any shape.
+        argument: The name of the argument in the error.
 
     Raises:
         ArgumentError: If the function fails, or returns anything but one real number.
@@ -402,7 +404,7 @@ def check_coordinatewise(
         raise ArgumentError(
             argument,
             f"{what} fails on {arguments} number{'s' * (arguments > 1)} ({reason}). "
-            f"It must be a JAX function of the coordinates, one by one.",
+            f"Give a JAX function of single coordinates.",
         ) from error
     if scalar and (getattr(out, "shape", None) != () or not jnp.issubdtype(out.dtype, jnp.floating)):
         raise ArgumentError(argument, f"{what} maps numbers to {out}. It must return one real number.")
@@ -410,22 +412,22 @@ def check_coordinatewise(
 
 def _check_values(phi: Activation) -> None:
     """Refuse a function that mixes coordinates, is not finite, or has no second moment under a standard normal."""
-    z = np.linspace(-2 * REACH, 2 * REACH, 2 * _NODES + 1)  # 0 among them
-    few = np.array([-1.7, -0.6, 0.3, 1.1, 2.4])  # neither symmetric nor centred
+    z = np.linspace(-2 * REACH, 2 * REACH, 2 * _NODES + 1)  # an odd number of points includes 0
+    few = np.array([-1.7, -0.6, 0.3, 1.1, 2.4])  # not symmetric or centred, so a function that mixes them is noticed
     with jax.ensure_compile_time_eval(), jax.enable_x64(False):
         one_by_one = jax.jit(jax.vmap(phi.function))(np.concatenate([z, few]).astype(np.float32))
         values, alone = np.split(np.asarray(one_by_one, np.float64), [z.size])
         try:
             together = np.asarray(jax.jit(phi.function)(few.astype(np.float32)), np.float64)
-        except Exception:  # a function written for one number has no values on several
+        except Exception:  # a function that is written for one number may fail on several
             together = alone
     if np.isfinite(alone).all() and (
         together.shape not in ((), alone.shape) or not np.allclose(together, alone, 1e-3, 1e-3 * np.abs(alone).max())
     ):
         raise ArgumentError(
             "activation",
-            f"activation={phi} gives other values for several numbers than for each by itself, so it mixes "
-            f"coordinates. Use a function of one coordinate; limitlaw.LayerNorm and limitlaw.RMSNorm normalise tokens.",
+            f"activation={phi} mixes coordinates, because its values on several numbers differ from those on each "
+            f"number. Use a function of one coordinate, or limitlaw.LayerNorm or limitlaw.RMSNorm to normalise tokens.",
         )
     strange = np.isnan(values) | (np.isinf(values) & (np.abs(z) <= 1))
     if strange.any():
@@ -434,7 +436,8 @@ def _check_values(phi: Activation) -> None:
             "activation",
             f"activation={phi} is {values[nearest]:g} at x={z[nearest]:g}. It must be finite at every number.",
         )
-    # To twice the reach the integral of E phi(z)^2 grows if it is infinite, or if quadrature would miss part of it.
+    # The integral of phi^2 between REACH and twice REACH is large if E phi(z)^2 is infinite, or if quadrature up to
+    # REACH would miss part of it.
     with np.errstate(over="ignore", invalid="ignore"):
         squares = values**2 * np.exp(-(z**2) / 2)
         missed = squares[np.abs(z) > REACH].sum()
@@ -442,7 +445,7 @@ def _check_values(phi: Activation) -> None:
     if not finite:
         raise ArgumentError(
             "activation",
-            f"activation={phi} grows so fast that E phi(z)^2 of a standard normal z is infinite, or hangs on "
+            f"activation={phi} grows so fast that E phi(z)^2 of a standard normal z is infinite, or depends on "
             f"values beyond {REACH:g} standard deviations. Use a function that grows more slowly than exp(x^2 / 4), or "
             f"clip it.",
         )

@@ -1,7 +1,7 @@
 """Gaussian vectors known only through their inner products.
 
-JAX draws no Wishart matrices. The samplers of other libraries draw normals of their own, so that widths would not be
-coupled, and need at least as many dimensions as vectors; here the dimension is traced, small or infinite.
+JAX has no sampler of Wishart matrices. Those of other libraries draw normals internally, so different widths would not
+be coupled, and they need at least as many dimensions as vectors. Here the dimension may be traced, small or infinite.
 """
 
 import jax.numpy as jnp
@@ -12,11 +12,11 @@ from .chi import chi_square_mean
 
 
 def bartlett_normals(vectors: int, axes: int) -> int:
-    """How many normals `bartlett` uses: the lower trapezoid of a `vectors x axes` matrix.
+    """The number of normals that `bartlett` uses, those in the lower trapezoid of a `vectors x axes` matrix.
 
     Args:
         vectors: The number of vectors.
-        axes: The number of axes along which they are wanted.
+        axes: The number of axes.
 
     Returns:
         The number of normals.
@@ -34,15 +34,15 @@ def bartlett(
 ) -> Float[Array, "vectors axes *draws"]:
     """Coordinates of `vectors` independent `N(0, I_dim / dim)` vectors along the span of the first `axes` of them.
 
-    The Bartlett decomposition: in the frame that Gram-Schmidt makes of the vectors themselves, vector `i` has normal
-    coordinates on the axes `j < i` and `chi(dim - i)` on its own. Axes beyond `dim` do not exist: their columns are
-    zero. With `axes == vectors` the result `T` is a root of the scaled Wishart matrix, `T T^T ~ W(dim, I) / dim`;
+    This is the Bartlett decomposition. In the frame of Gram-Schmidt on the vectors, vector `i` has normal coordinates
+    on the axes `j < i` and the coordinate `chi(dim - i)` on axis `i`. Axes beyond `dim` do not exist, so their columns
+    are zero. With `axes == vectors` the result `T` is a root of the scaled Wishart matrix, `T T^T ~ W(dim, I) / dim`.
     `dim = inf` gives the identity.
 
     Args:
         normals: Standard normals, `bartlett_normals(vectors, axes)` along the first axis.
         vectors: The number of vectors.
-        axes: The number of axes along which they are wanted.
+        axes: The number of axes of the result.
         dim: The dimension of the vectors, which may be traced.
 
     Returns:
@@ -60,11 +60,11 @@ def bartlett(
     draws = normals.shape[1:]
     own = min(vectors, axes)
     axis = jnp.arange(own, dtype=normals.dtype)
-    # (dim - i) / dim, the share of the squared length that is left for a vector's own axis; 1 at infinity.
+    # (dim - i) / dim is the mean square of coordinate i of vector i, which is 1 at infinite dimension.
     share = jnp.where(jnp.isinf(dim), 1.0, jnp.maximum(dim - axis, 0.0) / jnp.where(jnp.isinf(dim), 1.0, dim))
     length = jnp.sqrt(_along_leading(share, draws) * chi_square_mean(normals[:own], dim - axis))
     scale = _along_leading(jnp.where(axis < dim, 1.0 / jnp.sqrt(dim), 0.0), draws)
-    # one selection for all entries: a line of the program for each takes twice as long to compile
+    # One selection serves all entries. A separate operation for each entry takes twice as long to compile.
     below, diagonal = np.tril(np.ones((vectors, axes), bool), -1), np.eye(vectors, axes, dtype=bool)
     place = np.where(below, own - 1 + np.cumsum(below).reshape(below.shape), 0)
     scale = jnp.concatenate([scale, jnp.zeros((axes - own, *scale.shape[1:]), scale.dtype)])

@@ -1,8 +1,7 @@
-"""Batches of draws: the one place that knows about threads, memory and interrupts.
+"""Batches of draws, with their threads, memory and interrupts.
 
-Draws are made in batches of a fixed size. Batch `i` has the key `fold_in(seed, i)` and is computed whole, then
-trimmed, so a draw depends on the seed and its index alone: not on how many are asked for, nor on how many threads and
-devices compute.
+Draws are computed in batches of a fixed size. Batch `i` has the key `fold_in(seed, i)` and is computed completely, then
+trimmed. So a draw depends only on the seed and its index, and not on the number of draws, threads or devices.
 """
 
 import os
@@ -22,7 +21,7 @@ from .._format import format_bytes
 from . import random
 from .compiled import release_compiled
 
-DEFAULT_MEMORY = 2**30  # bytes that sampling may take unless told otherwise
+DEFAULT_MEMORY = 2**30  # bytes that sampling may use by default
 
 
 def seed_key(seed: int) -> PRNGKeyArray:
@@ -64,13 +63,13 @@ def largest_power_of_two(at_most: int | float) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """How to make a batch of draws.
+    """A function that computes a batch of draws, with its size and cost.
 
     Args:
-        draw: A function of a key that returns a pytree of arrays, in each the draws along the first axis.
-        size: How many draws it returns.
-        memory: How many bytes it takes, its result included.
-        alone: Whether two of them must not run at once.
+        draw: A function of a key that returns a pytree of arrays, each with the draws along its first axis.
+        size: The number of draws that it returns.
+        memory: The number of bytes that it uses, including its result.
+        alone: Whether two batches must not run at the same time.
 
     Example:
         >>> import jax
@@ -92,16 +91,16 @@ class Batch:
 def draw_batches(
     batch: Batch, *, samples: int, seed: int, max_memory: int = DEFAULT_MEMORY, progress: bool = True
 ) -> PyTree[np.ndarray]:
-    """The first `samples` draws of a sequence that is made in batches.
+    """The first `samples` draws of a sequence that is computed in batches.
 
-    Batches run on as many threads as there are cores and as fit `max_memory` beside the result, and in turn on all
-    local devices.
+    There is one thread for each core, or fewer if `max_memory` does not hold their batches and the result. Batches are
+    distributed over all local devices.
 
     Args:
-        batch: How to make a batch.
-        samples: How many draws are wanted.
-        seed: The seed of the sequence; the draw of an index depends on nothing else.
-        max_memory: How many bytes the draws and the batches under way may take.
+        batch: The function that computes a batch.
+        samples: The number of draws.
+        seed: The seed of the sequence. The draw of an index depends on nothing else.
+        max_memory: The number of bytes that the draws and the running batches may use.
         progress: Whether to show a progress bar on a terminal or in a notebook if it takes longer than two seconds.
 
     Returns:
@@ -124,15 +123,15 @@ def draw_batches(
     if batch.memory > max_memory:
         raise ArgumentError(
             "max_memory",
-            f"max_memory={max_memory} ({format_bytes(max_memory)}) is too small: a batch of {batch.size} draws takes "
-            f"{format_bytes(batch.memory)}, however few are asked for. Raise max_memory.",
+            f"max_memory={max_memory} ({format_bytes(max_memory)}) is too small for a batch, which has {batch.size} "
+            f"draws and needs {format_bytes(batch.memory)}. Raise max_memory.",
         )
-    kept = samples * _bytes_a_draw(batch, key) if batches > 1 else 0  # a single batch holds its draws itself
+    kept = samples * _bytes_a_draw(batch, key) if batches > 1 else 0  # the memory of a single batch includes its draws
     if kept + batch.memory > max_memory:
         raise ArgumentError(
             "samples",
-            f"samples={samples} takes too much memory: the draws take {format_bytes(kept)} and a batch of {batch.size} "
-            f"takes {format_bytes(batch.memory)}, more than max_memory={max_memory} ({format_bytes(max_memory)}). "
+            f"samples={samples} needs too much memory. The draws need {format_bytes(kept)} and a batch of {batch.size} "
+            f"needs {format_bytes(batch.memory)}, more than max_memory={max_memory} ({format_bytes(max_memory)}). "
             f"Draw fewer samples at a time, or raise max_memory.",
         )
     threads = min(1 if batch.alone else available_cores(), batches, (max_memory - kept) // max(batch.memory, 1))
@@ -142,15 +141,15 @@ def draw_batches(
 
     def compute(i: int) -> None:
         nonlocal structure
-        with jax.enable_x64(False):  # draws are float32, and the same, whatever the caller's setting
+        with jax.enable_x64(False):  # draws do not depend on the precision that the caller has set
             own = random.fold_in(key, i)
-            if len(devices) > 1:  # what is computed from it stays where it is
+            if len(devices) > 1:  # the computation runs on the device of its key
                 own = jax.device_put(own, jax.sharding.SingleDeviceSharding(devices[i % len(devices)]))
             leaves, structure_of_draws = jax.tree.flatten(batch.draw(own))
         for leaf in leaves:
             if isinstance(leaf, jax.Array):
-                leaf.copy_to_host_async()  # all copies are under way before the first is waited for
-        if i == 0:  # it runs first, alone
+                leaf.copy_to_host_async()  # all copies start before the first one is waited for
+        if i == 0:  # batch 0 runs alone before the others, so no lock is needed
             structure = structure_of_draws
             out.extend(np.empty((samples, *leaf.shape[1:]), leaf.dtype) for leaf in leaves)
         start = i * batch.size
@@ -172,7 +171,7 @@ def _bytes_a_draw(batch: Batch, key: PRNGKeyArray) -> int:
 
 
 def available_cores() -> int:
-    """How many cores this process may use.
+    """The number of cores that this process may use.
 
     Returns:
         The number of cores.
@@ -186,15 +185,15 @@ def available_cores() -> int:
 
 
 def _run_all(compute: Callable[[int], None], count: int, threads: int) -> Iterator[None]:
-    """Run `compute(0)`, alone since it compiles, then the others; yields after each.
+    """Run `compute(0)` alone, because it compiles, and then the others. Yield after each of them.
 
-    The work is on other threads even if there is only one: a wait can be interrupted, a computation cannot. An
-    interrupt returns at once and drops all computations that have not started.
+    Even a single computation runs on another thread, because waiting can be interrupted and a computation cannot. An
+    interrupt returns at once and cancels all computations that have not started.
     """
     pool = ThreadPoolExecutor(threads)
     try:
         yield pool.submit(compute, 0).result()
-        # A few more than there are threads are submitted: an error ends the call soon, and threads are never idle.
+        # Twice as many computations as threads are queued, so threads are never idle and an error ends the call soon.
         waiting: deque[Future[None]] = deque()
         for i in range(1, count):
             waiting.append(pool.submit(compute, i))

@@ -1,4 +1,4 @@
-"""Compiled programs: kept on disk, and dropped from memory before there are too many."""
+"""Compiled programs, which are cached on disk and removed from memory before there are too many."""
 
 from contextlib import suppress
 from itertools import count
@@ -6,19 +6,19 @@ from pathlib import Path
 
 import jax
 
-_LOOK_EVERY = 32  # calls: counting the memory maps of a process takes milliseconds
+_LOOK_EVERY = 32  # calls between counts of the memory maps of the process, as a count takes milliseconds
 
 _calls = count()
 
 
 def keep_compiled(folder: str | Path) -> None:
-    """Keep compiled programs in a folder, for this process and later ones; the user's own choice of a folder stands.
+    """Keep compiled programs in a folder, for this process and later ones, unless the user has chosen another folder.
 
-    Without it every start compiles again, some seconds for every kind of network. Nothing happens if the folder
-    cannot be made.
+    Without it every process compiles again, which takes some seconds for every kind of network. Nothing happens if the
+    folder cannot be created.
 
     Args:
-        folder: The folder, which is made if necessary.
+        folder: The folder, which is created if necessary.
 
     Example:
         >>> import tempfile, jax
@@ -38,13 +38,13 @@ def keep_compiled(folder: str | Path) -> None:
 
 
 def release_compiled() -> bool:
-    """Clear JAX's caches once the process holds half of `vm.max_map_count` memory maps; it looks at every 32nd call.
+    """Clear JAX's caches once the process holds half of `vm.max_map_count` memory maps (checked at every 32nd call).
 
     At that limit, 65,530 by default, jaxlib ends the process with a segmentation fault, and a compiled CPU program
-    holds maps for as long as it is remembered. Measured with jax 0.10.2: three maps for a program of one sine, 500 to
-    900 for the six to eight programs that sample a network of an attention layer and a perceptron. So a hundred kinds
-    of networks are enough; `jax.clear_caches` gives all maps back. Programs are compiled again (or read from disk)
-    when they are needed.
+    holds maps as long as it is cached. Measured with jax 0.10.2, a program of one sine has three maps, and the six to
+    eight programs that sample a network of an attention layer and a perceptron have 500 to 900. So a hundred kinds of
+    networks reach the limit. `jax.clear_caches` releases all maps. Programs are compiled again, or read from disk, when
+    they are needed.
 
     Returns:
         Whether the caches were cleared.

@@ -1,4 +1,4 @@
-"""A number with its standard error, and the jackknife that finds it."""
+"""Numbers with standard errors, and the jackknife that estimates these."""
 
 import math
 import operator
@@ -16,19 +16,19 @@ from .._format import number_with_error
 class Estimate(float):
     """A float with a standard error.
 
-    The error survives what changes nothing but scale and origin: multiplication and division by plain numbers
-    (Python's and NumPy's), addition and subtraction of them, negation, `abs` and `round(estimate, digits)`. (The
-    error of `abs` is at most that of the number; `round(estimate)` is an `int`, as for floats.) Everything else gives
-    a plain float, also the sum or quotient of two estimates, since their errors may be correlated.
+    Changes of scale and origin keep the error: multiplication and division by plain numbers (of Python or NumPy),
+    addition and subtraction of them, negation, `abs` and `round(estimate, digits)`. The error of `abs` is at most that
+    of the number, and `round(estimate)` is an `int`, as for floats. All other operations return a plain float,
+    including the sum and the quotient of two estimates, whose errors may be correlated.
 
     Args:
         value: The number.
         stderr: Its standard error; 0 only for closed forms and converged quadrature.
-        dof: The degrees of freedom of the standard error, B - 1 for B batches; `interval` then is Student's.
+        dof: The degrees of freedom of the standard error, B - 1 for B batches; `interval` uses them in Student's t.
 
     Raises:
         ArgumentError: If `stderr` is negative or not a number, or `dof` is not positive.
-        ArgumentTypeError: If one of them is no number at all.
+        ArgumentTypeError: If one of them is not a number.
 
     Example:
         >>> from limitlaw import Estimate
@@ -46,16 +46,16 @@ class Estimate(float):
 
     stderr: float
     dof: float
-    # Above NumPy's scalars (-1e6), so that `np.float64(2) * estimate` has an error; below its arrays (0), which stay
-    # arrays.
+    # NumPy gives way to the higher priority. Above its scalars (-1e6), `np.float64(2) * estimate` has an error; below
+    # its arrays (0), products with arrays stay arrays.
     __array_priority__ = -1.0
 
     def __new__(cls, value: Any, stderr: Any = 0.0, dof: Any = math.inf) -> "Estimate":
         value, stderr, dof = _number("value", value), _number("stderr", stderr), _number("dof", dof)
         if not stderr >= 0.0:
-            raise _checks.ArgumentError("stderr", f"stderr={stderr} must be 0 or more: it is a standard error.")
+            raise _checks.ArgumentError("stderr", f"stderr={stderr} must be a standard error, which is 0 or more.")
         if not dof > 0:
-            raise _checks.ArgumentError("dof", f"dof={dof} must be positive, or inf: it counts degrees of freedom.")
+            raise _checks.ArgumentError("dof", f"dof={dof} must be a positive number of degrees of freedom, or inf.")
         self = super().__new__(cls, value)
         self.stderr = stderr
         self.dof = dof
@@ -65,7 +65,7 @@ class Estimate(float):
         return float(self), self.stderr, self.dof
 
     def z(self, truth: Any) -> float:
-        """How many standard errors the estimate lies above `truth`.
+        """The number of standard errors by which the estimate exceeds `truth`.
 
         Args:
             truth: The number to compare with.
@@ -138,7 +138,7 @@ class Estimate(float):
         return low <= truth <= high
 
     def _with_error(self, value: float, stderr: float) -> float:
-        """`value` with an error of the same degrees of freedom; a plain float where the error is no number (0 inf)."""
+        """`value` with an error of the same degrees of freedom, or a plain float if that error is NaN (0 times inf)."""
         return value if math.isnan(stderr) else Estimate(value, stderr, self.dof)
 
     def _shifted(self, value: Any, other: Any) -> Any:
@@ -193,7 +193,7 @@ class Estimate(float):
 
 
 def _number(name: str, value: Any) -> float:
-    """`value` as a plain float, where it is a number: of Python, of NumPy, or an array without axes."""
+    """A number of Python or NumPy, or an array without axes, as a plain float."""
     if not isinstance(value, str | bytes | bool | np.bool_):
         try:
             return float(value)
@@ -207,7 +207,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _python(value: Any) -> Any:
-    """Numbers of NumPy and estimates as plain numbers of Python, everything else as it is."""
+    """Numbers of NumPy and estimates as plain numbers of Python; other values are returned unchanged."""
     if isinstance(value, Estimate):
         return float(value)
     return value.item() if isinstance(value, np.generic) else value
@@ -221,7 +221,7 @@ def _as_of_floats(operation: Callable[[Any, Any], Any], *, reflected: bool = Fal
     return method
 
 
-# NumPy's scalars leave all operations to an estimate (see `__array_priority__`), also those whose result has no error.
+# NumPy's scalars leave all operations to an estimate (see `__array_priority__`), including those without an error.
 for _name in ("floordiv", "mod", "pow", "lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Estimate, f"__{_name}__", _as_of_floats(getattr(operator, _name)))
 for _name in ("truediv", "floordiv", "mod", "pow"):
@@ -232,10 +232,10 @@ def leave_one_batch_out(batches: np.ndarray) -> np.ndarray:
     """The averages over all batches but one, for each batch.
 
     Args:
-        batches: One value (or array) a batch, `(B, ...)`.
+        batches: One value or array for each batch, `(B, ...)`.
 
     Returns:
-        The averages, `(B, ...)`; the first leaves out the first batch.
+        The averages, `(B, ...)`. The first leaves out the first batch.
 
     Example:
         >>> import numpy as np
@@ -248,9 +248,9 @@ def leave_one_batch_out(batches: np.ndarray) -> np.ndarray:
 
 
 def jackknife(value: float, *left_out_values: np.ndarray, corrected: bool = True) -> Estimate:
-    """The jackknife (Quenouille 1956, Tukey 1958): `value` with its `O(1/N)` bias removed, and a standard error.
+    """`value` without its `O(1/N)` bias, and its standard error, by the jackknife (Quenouille 1956, Tukey 1958).
 
-    Written here since `scipy.stats` has none: its `bootstrap` resamples single observations, many thousand times.
+    `scipy.stats` has no jackknife. Its `bootstrap` resamples single observations, many thousand times.
 
     Args:
         value: A function of averages over batches.

@@ -1,7 +1,7 @@
-"""Expectations of functions of standard normals: the trapezoid rule, Mehler's series, scrambled Sobol points.
+"""Expectations of functions of standard normals by the trapezoid rule, Mehler's series and scrambled Sobol points.
 
-Under the Gaussian weight the trapezoid rule converges geometrically for smooth functions. `scipy.integrate.cubature`
-neither knows the weight nor takes JAX functions of many points at once.
+With the Gaussian weight the trapezoid rule converges geometrically for smooth functions. `scipy.integrate.cubature` has
+neither this weight nor support for JAX functions of many points at once.
 """
 
 import functools
@@ -13,28 +13,27 @@ import numpy as np
 import scipy.special
 from jaxtyping import Array, Float
 
-REACH = 9.0  # standard deviations covered by a grid: the mass beyond is 2e-19
-_HERMITE_REACH = 8.5  # of the rule behind Hermite coefficients, which are float32: the mass beyond is 2e-17
-_HERMITE_NODES = 160  # steps of 0.1: Hermite polynomials of low degree are integrated to rounding
-_HERMITE_TERMS = 40  # of Mehler's series
-_GRID = {1: (32_768, 30_011), 2: (512, 479), 3: (96, 89)}  # nodes per axis of a grid, and of the one that checks it
-_CHUNK = 2**17  # points at a time: some 10 MB for a handful of integrands
-_SCRAMBLINGS = 8  # independent ones, whose spread is the error
-_POINTS = 2**14  # of each scrambling
+REACH = 9.0  # radius of a grid in standard deviations; the mass beyond is 2e-19
+_HERMITE_REACH = 8.5  # radius of the rule for Hermite coefficients, which are float32; the mass beyond is 2e-17
+_HERMITE_NODES = 160  # nodes in steps of 0.1, which integrate Hermite polynomials of low degree to rounding
+_HERMITE_TERMS = 40  # terms of Mehler's series, for the accuracy that Activation.kernel states
+_GRID = {1: (32_768, 30_011), 2: (512, 479), 3: (96, 89)}  # nodes per axis of a grid and of its check, by dimension
+_CHUNK = 2**17  # points in memory at once, about 10 MB for a handful of integrands
+_SCRAMBLINGS = 8  # independent scramblings, whose spread gives the error
+_POINTS = 2**14  # Sobol points of each scrambling, a power of two for balance
 
 Integrand = Callable[[jax.Array], jax.Array]
 
 
 def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """`E f(xi)`, `xi ~ N(0, I)` in `dimension` dimensions, and its standard error.
+    """`E f(xi)` for `xi ~ N(0, I)` in `dimension` dimensions, and its standard error.
 
-    Up to three dimensions by the trapezoid rule on two grids of different steps, whose difference is the error
-    (geometric convergence for smooth `f`, second order at kinks). Where that error is larger than the spread of
-    randomised quasi-Monte Carlo, and above three dimensions, by scrambled Sobol points, the error from independent
-    scramblings.
+    In up to three dimensions the trapezoid rule is used on two grids with different steps, whose difference is the
+    error. It converges geometrically for smooth `f`, and with second order at kinks. Above three dimensions, or if it
+    is more accurate, scrambled Sobol points are used, with an error from independent scramblings.
 
     Args:
-        f: Maps points `(dimension, N)` to values `(..., N)`, in float64.
+        f: A function from points `(dimension, N)` to values `(..., N)`, in float64.
         dimension: The number of independent normals.
 
     Returns:
@@ -53,6 +52,7 @@ def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.n
             return value, np.zeros_like(value)
         if dimension > max(_GRID):
             return _quasi_monte_carlo(f, dimension)
+        # In several dimensions a kink or a jump along a surface may favour scrambled points.
         value, error = _trapezoid(f, dimension)
         if dimension > 1 and np.max(error) > 1e-7:
             other, spread = _quasi_monte_carlo(f, dimension)
@@ -62,7 +62,7 @@ def gaussian_expectation(f: Integrand, dimension: int) -> tuple[np.ndarray, np.n
 
 
 def _trapezoid(f: Integrand, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    # Different steps, not a shift: a kink that lies along the grid looks the same to a shifted one.
+    # The check has another step. A shifted grid would not notice a kink that lies along the grid.
     value, check = (_weighted_sum(f, _tensor_nodes(*gaussian_axis(count), dimension)) for count in _GRID[dimension])
     return value, np.asarray(np.abs(value - check))
 
@@ -73,7 +73,7 @@ def gaussian_axis(count: int, reach: float = REACH, shift: float = 0.0) -> tuple
     Args:
         count: The number of nodes.
         reach: The first and last node, in standard deviations.
-        shift: By which part of a step all nodes are moved.
+        shift: The share of a step by which all nodes are moved.
 
     Returns:
         The nodes, and weights that sum to 1, `(count,)` each.
@@ -90,6 +90,7 @@ def gaussian_axis(count: int, reach: float = REACH, shift: float = 0.0) -> tuple
 
 
 def _tensor_nodes(axis: np.ndarray, weight: np.ndarray, dimension: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    # Chunks of the product grid bound the memory of the integrand.
     count = len(axis)
     for start in range(0, count**dimension, _CHUNK):
         flat = np.arange(start, min(start + _CHUNK, count**dimension))
@@ -115,6 +116,7 @@ def _quasi_monte_carlo(f: Integrand, dimension: int) -> tuple[np.ndarray, np.nda
 def _hermite_rule() -> tuple[np.ndarray, np.ndarray]:
     """Nodes `z`, and `w(z) h_k(z)` for the orthonormal Hermite polynomials `h_k`, `(terms, nodes)`."""
     nodes, weights = gaussian_axis(_HERMITE_NODES, _HERMITE_REACH)
+    # The three-term recursion of orthonormal polynomials is stable, unlike sums of powers.
     polynomials = [np.ones_like(nodes), nodes]
     for k in range(1, _HERMITE_TERMS - 1):
         polynomials.append((nodes * polynomials[k] - np.sqrt(k) * polynomials[k - 1]) / np.sqrt(k + 1))
@@ -124,7 +126,7 @@ def _hermite_rule() -> tuple[np.ndarray, np.ndarray]:
 def mehler_kernel(
     phi: Callable[[jax.Array], jax.Array], variance: Float[Array, "s *draws"], covariance: Float[Array, "s s *draws"]
 ) -> Float[Array, "s s *draws"]:
-    """`E phi(u_i) phi(u_j)` of Gaussians by 40 terms of Mehler's series in their correlation.
+    """`E phi(u_i) phi(u_j)` of centred Gaussians by 40 terms of Mehler's series in their correlation.
 
     Args:
         phi: A coordinatewise function.
@@ -132,7 +134,7 @@ def mehler_kernel(
         covariance: The covariances of `u`.
 
     Returns:
-        The matrices of second moments. What the series leaves out of the diagonal is given to its next power.
+        The matrices of second moments. The part of the diagonal that the series misses is assigned to its next power.
 
     Example:
         >>> import jax.numpy as jnp
@@ -145,12 +147,15 @@ def mehler_kernel(
     nodes, weighted = jnp.asarray(nodes, variance.dtype), jnp.asarray(weighted, variance.dtype)
     std = _safe_sqrt(variance)
     values = phi(nodes.reshape(-1, *[1] * std.ndim) * std)
+    # phi(sqrt(a) z) = sum_k c_k(a) h_k(z), so E phi(u_i) phi(u_j) = sum_k c_k(a_i) c_k(a_j) rho^k (Mehler).
     coefficients = jnp.tensordot(weighted, values, axes=1, precision="highest")
     second = jnp.tensordot(weighted[0], values**2, axes=1, precision="highest")
     rest = _safe_sqrt(second - jnp.sum(coefficients**2, axis=0))
     size = std[:, None] * std[None]
     alive = size > 0
     rho = jnp.clip(jnp.where(alive, covariance, 0.0) / jnp.where(alive, size, 1.0), -1.0, 1.0)
+    # Horner's rule in rho. The remainder of E phi^2 takes the power after the last term, so the diagonal is right and
+    # the matrix is a sum of positive semi-definite ones.
     total = rest[:, None] * rest[None]
     for c in coefficients[::-1]:
         total = c[:, None] * c[None] + rho * total
@@ -158,13 +163,13 @@ def mehler_kernel(
 
 
 def _safe_sqrt(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """The root of a number, 0 if it is not positive, with the derivative 0 there."""
+    """The square root, with value and derivative 0 where the argument is not positive."""
     positive = x > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
 
 
 def hermite_mean(phi: Callable[[jax.Array], jax.Array], variance: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """`E phi(u)` of centred Gaussians, by the rule that `mehler_kernel` takes.
+    """`E phi(u)` of centred Gaussians, by the quadrature rule of `mehler_kernel`.
 
     Args:
         phi: A coordinatewise function.
@@ -192,7 +197,7 @@ def mehler_error(phi: Callable[[jax.Array], jax.Array]) -> float:
         phi: A coordinatewise function.
 
     Returns:
-        The largest change of averages of `phi` and `phi^2`, at three variances, if the nodes move by part of a step.
+        The largest change of the averages of `phi` and `phi^2` at three variances when the nodes are shifted.
 
     Example:
         >>> import jax.numpy as jnp
@@ -202,6 +207,7 @@ def mehler_error(phi: Callable[[jax.Array], jax.Array]) -> float:
     """
     rules = [gaussian_axis(_HERMITE_NODES, _HERMITE_REACH, shift) for shift in (0.0, 0.3, 0.7)]
     nodes, weights = (np.array(part) for part in zip(*rules, strict=True))
+    # Shifted rules agree for smooth functions. They differ by the local error at a kink or a jump.
     worst = 0.0
     for std in (0.5, 1.0, 2.0):
         values = np.asarray(phi(jnp.asarray(std * nodes, jnp.float32)), np.float64)
@@ -216,8 +222,8 @@ def sobol_uniforms(dimension: int, points: int, rng: int | np.random.Generator) 
 
     Args:
         dimension: The dimension of the cube.
-        points: How many points; a power of two, or the points are unevenly spread.
-        rng: A seed, or a generator, which moves on: equal calls then give independent scramblings.
+        points: The number of points, a power of two for an even spread.
+        rng: A seed, or a generator. With a generator, repeated calls give independent scramblings.
 
     Returns:
         An array `(dimension, points)` in float64.
@@ -227,10 +233,11 @@ def sobol_uniforms(dimension: int, points: int, rng: int | np.random.Generator) 
         >>> sobol_uniforms(3, 4096, 0).mean().round(4)
         np.float64(0.5)
     """
-    from scipy.stats import qmc  # here, since its import takes 0.3 s
+    from scipy.stats import qmc  # imported here because it takes 0.3 s
 
     sequence = qmc.Sobol(dimension, rng=np.random.default_rng(rng))
-    return sequence.random(points).T + 2.0**-32  # a point may be exactly 0; a quarter of a lattice cell keeps it inside
+    # A point may be exactly 0. A quarter of a cell of the lattice 2^-30 moves it inside the cube.
+    return sequence.random(points).T + 2.0**-32
 
 
 def sobol_normals(dimension: int, points: int, rng: int | np.random.Generator) -> np.ndarray:
@@ -238,7 +245,7 @@ def sobol_normals(dimension: int, points: int, rng: int | np.random.Generator) -
 
     Args:
         dimension: The number of independent normals in a point.
-        points: How many points; a power of two, or the points are unevenly spread.
+        points: The number of points, a power of two for an even spread.
         rng: A seed, or a generator.
 
     Returns:

@@ -1,9 +1,9 @@
 """Small dense linear algebra on the leading axes; the trailing axes are draws.
 
-The matrices of a batch of draws have shape `(s, s, *draws)`: the draws lie next to one another in memory, so every
-scalar operation of the algorithm is one vector operation over the batch, and the same code reads a single sample
-(`draws = ()`). The root of a 4 x 4 takes 11 ns, and 78 ns by `jnp.linalg.cholesky`, whose result is nan for a
-singular matrix: Gram matrices of equal tokens, of dead ReLUs, and of more tokens than dimensions are singular.
+The matrices of a batch of draws have shape `(s, s, *draws)`. Draws are adjacent in memory, so every scalar operation of
+the algorithm is one vector operation over the batch, and the same code serves a single draw (`draws = ()`). The root of
+a 4 x 4 matrix takes 11 ns, and 78 ns by `jnp.linalg.cholesky`, which returns NaN for singular matrices. Gram matrices
+of equal tokens, of dead ReLUs, and of more tokens than dimensions are singular.
 """
 
 import functools
@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-_UNROLL = 8  # up to this size loops are written out, as one fused kernel; above it they are products
-_PANELS = 8  # a root is written out in at most 8 panels of 8 columns: longer programs take seconds to compile
+_UNROLL = 8  # size up to which loops are unrolled into one fused kernel; larger ones are matrix products
+_PANELS = 8  # largest number of unrolled panels of 8 columns: longer programs take seconds to compile
 
 
 def multiply(a: Float[Array, "i k *draws"], b: Float[Array, "k j *other"]) -> Float[Array, "i j *out"]:
@@ -102,7 +102,7 @@ def psd_root(matrix: Float[Array, "s s *draws"]) -> Float[Array, "s s *draws"]:
         return _with_diagonal(_clamped_root(matrix, diagonal, floor), diagonal)
     leading = jnp.moveaxis(matrix.reshape(size, size, -1), 2, 0)
     plain = jnp.moveaxis(jnp.linalg.cholesky(leading, symmetrize_input=False), 0, 2).reshape(matrix.shape)
-    # pivots above their rounding; false where one is not a number
+    # LAPACK's root is used if all pivots are above rounding. The comparison is false for NaN.
     sound = jnp.all(jnp.einsum("ii...->i...", plain) ** 2 > 2 * jnp.finfo(matrix.dtype).eps * diagonal)
     clamped = functools.partial(_one_by_one, diagonal=diagonal, floor=floor)
     return jax.lax.cond(sound, lambda _: plain, lambda matrix: _with_diagonal(clamped(matrix), diagonal), matrix)
@@ -126,13 +126,13 @@ def calls_lapack(size: int) -> bool:
 
 
 def _scaled(column: Array, pivot: Array, original: Array, floor: float) -> Array:
-    # Not the opposite of `>`, so that what is not a number stays so; and infinity becomes none, so that it is noticed.
+    # `<=` and not the negation of `>`, so that NaN stays NaN. An infinite diagonal becomes NaN as well and is noticed.
     dead = (pivot <= floor * original) & jnp.isfinite(original)
     return jnp.where(dead, 0.0, column * jax.lax.rsqrt(jnp.where(dead, 1.0, pivot)))
 
 
 def _clamped_root(matrix: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"], floor: float) -> Array:
-    """Columns written out, in panels: one after the other within a panel, and earlier panels enter as one product."""
+    """The recursion in unrolled panels of columns, where earlier panels enter as one matrix product."""
     size, draws = matrix.shape[0], matrix.shape[2:]
     panels: list[Array] = []
     for start in range(0, size, _UNROLL):
@@ -152,7 +152,7 @@ def _clamped_root(matrix: Float[Array, "s s *draws"], diagonal: Float[Array, "s 
 
 
 def _one_by_one(matrix: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"], floor: float) -> Array:
-    """The same recursion as a loop, for matrices too large to write out."""
+    """The same recursion as a loop, for matrices too large to unroll."""
     size = matrix.shape[0]
     rows = jnp.arange(size).reshape(-1, *([1] * (matrix.ndim - 2)))
 
@@ -165,10 +165,10 @@ def _one_by_one(matrix: Float[Array, "s s *draws"], diagonal: Float[Array, "s *d
 
 
 def _with_diagonal(root: Float[Array, "s s *draws"], diagonal: Float[Array, "s *draws"]) -> Float[Array, "s s *draws"]:
-    """Rows scaled to the lengths they must have: undoes what clamping a negative pivot adds to a diagonal entry."""
+    """Rows scaled to the lengths that the diagonal requires, which clamping a negative pivot changes."""
     squared = jnp.sum(root**2, axis=1)
     dead = squared <= 0
-    # The root of 0 has no derivative: where a row is zero, it is taken of 1 instead.
+    # The derivative of the root at 0 is infinite, so the root of 1 is taken for zero rows.
     ratio = jnp.where(dead, 1.0, diagonal) / jnp.where(dead, 1.0, squared)
     return root * jnp.where(dead, 0.0, jnp.sqrt(ratio))[:, None]
 
@@ -180,7 +180,7 @@ def narrow_root(matrix: np.ndarray, floor: float = 1e-6) -> np.ndarray:
 
     Args:
         matrix: A positive semi-definite matrix.
-        floor: The eigenvalue below which one counts as zero.
+        floor: The eigenvalue below which an axis is dropped.
 
     Returns:
         The root, `(s, rank)`.
@@ -191,6 +191,7 @@ def narrow_root(matrix: np.ndarray, floor: float = 1e-6) -> np.ndarray:
         >>> narrow_root(np.ones((3, 3))).shape
         (3, 1)
     """
+    # A zero row has no correlations; with the unit 1 it stays zero.
     scale = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     unit = np.where(scale > 0, scale, 1.0)
     eigenvalues, eigenvectors = np.linalg.eigh(matrix / np.outer(unit, unit))

@@ -143,7 +143,7 @@ def test_a_vit_sees_patches_of_an_image(tmp_path):
         (["gpt2", "--depth", "0"], "depth=0"),
         (
             ["gpt2", "--depth", "1000000"],
-            "samples=64: 1000000 blocks of 8 tokens take 46 GiB, more than max_memory=",
+            "samples=64 of 1000000 blocks with 8 tokens need 46 GiB, more than max_memory=",
         ),
         (["gpt2", "--width", "100"], "n_embd=100 is not divisible by n_head=12"),
         (["gpt2", "--samples", "1"], "samples=1"),

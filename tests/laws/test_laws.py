@@ -418,10 +418,10 @@ def test_plots_say_what_they_show(kind):
         (lambda: ScaleMixture([1.0, 2.0], method="saddle"), "method='saddle'"),
         (
             lambda: Gaussian().icdf(1.5),
-            r"q=1.5 is not a probability: it must lie in \[0, 1\]. For a percentage pass 0.015",
+            r"q=1.5 must be a probability in \[0, 1\]. For 1.5 % give 0.015",
         ),
-        (lambda: Gaussian().icdf([0.5, -0.1]), "q=-0.1 is not a probability"),
-        (lambda: Gaussian().interval(95), "level=95 is not a probability"),
+        (lambda: Gaussian().icdf([0.5, -0.1]), "q=-0.1 must be a probability"),
+        (lambda: Gaussian().interval(95), "level=95 must be a probability"),
         (lambda: Gaussian().pdf("a"), "x='a' must be a real number"),
         (lambda: Gaussian().moment(-1), "order=-1"),
         (lambda: Gaussian().moment(2, "cumulant"), "kind='cumulant'"),

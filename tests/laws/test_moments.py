@@ -85,3 +85,9 @@ def test_joint_pushforward():
     assert law.error("cov").shape == (2, 2)
     with pytest.raises(ValueError, match="what='skew'"):
         law.error("skew")
+
+
+def test_standardised_moments_of_low_order_have_no_unit():
+    samples = ll.laws.Empirical(np.array([1.0, 2.0, 5.0, 9.0, 4.0, 3.0]))
+    assert samples.moment(0, kind="standardized") == 1
+    assert samples.moment(1, kind="standardized") == pytest.approx(0, abs=1e-12)

@@ -77,7 +77,7 @@ def test_a_joint_plot():
     assert law.plot(axes) is axes
     assert axes.get_xlabel() == "output of the first token"
     plt.close(figure)
-    with pytest.raises(ValueError, match="draws contours for two tokens"):
+    with pytest.raises(ValueError, match="is defined for two tokens"):
         student(3)[0].plot()
 
 
@@ -90,7 +90,7 @@ def test_a_joint_plot():
         (lambda: GaussianMixture([np.eye(2)]), "one draw"),
         (lambda: GaussianMixture([np.eye(2)], weights=[0.5, 0.5]), "weights has shape"),
         (lambda: GaussianMixture([np.ones((2, 2))] * 2).logpdf([0.0, 0.0]), r"covariances\[0\] is singular"),
-        (lambda: student(2)[0].pdf([1.0, 2.0, 3.0]), "last axis must be 2 long"),
+        (lambda: student(2)[0].pdf([1.0, 2.0, 3.0]), "whose last axis has length 2"),
         (lambda: student(2)[0].marginal(2), "i=2"),
         (lambda: student(2)[0].error("mean"), "what='mean'"),
         (lambda: student(2)[0].error("pdf"), "needs points"),

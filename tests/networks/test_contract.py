@@ -169,7 +169,7 @@ def test_columns_may_depend_on_the_layout():
     net = ll.Network(PAIR, OfTheLayout())
     for reading in ("gram", "dense"):
         assert np.isfinite(net.sample(3, width=8, reading=reading)).all()
-    with pytest.raises(ArgumentError, match="must end in a fresh matrix"):
+    with pytest.raises(ArgumentError, match="does not end in a fresh matrix"):
         ll.Residual(StreamOfTheLayout())
 
 

@@ -639,7 +639,7 @@ def test_networks_have_a_width_of_their_own():
 @pytest.mark.parametrize(
     "make, argument, match",
     [
-        (lambda: ll.Residual(ll.MLP(), ll.LayerNorm()), "layers", "must end in a fresh matrix"),
+        (lambda: ll.Residual(ll.MLP(), ll.LayerNorm()), "layers", "does not end in a fresh matrix"),
         (lambda: ll.Residual(), "layers", "at least one layer"),
         (lambda: ll.Residual(ll.Inputs(3)), "layers", "must be made of layers"),
         (lambda: ll.Residual(ll.MLP(), skip=inf), "skip", "skip=inf"),
@@ -675,7 +675,7 @@ def test_networks_have_a_width_of_their_own():
             "eps",
             "token 0 is constant",
         ),
-        (lambda: ll.OnSequence(0, ll.Repeat(2, ll.OnSequence(1, ll.MLP()))), "layers", "one sequence at a time"),
+        (lambda: ll.OnSequence(0, ll.Repeat(2, ll.OnSequence(1, ll.MLP()))), "layers", "contains an OnSequence"),
         (lambda: ll.OnSequence(-1, ll.MLP()), "sequence", "sequence=-1 must lie in"),
         (lambda: ll.Attention(context=-1), "context", "context=-1 must lie in"),
         (lambda: ll.Attention(rope=[]), "rope", "rope=.*has no frequencies"),
@@ -735,7 +735,7 @@ def test_networks_have_a_width_of_their_own():
         (lambda: ll.Embedding([]), "ids", "ids=\\[\\]"),
         (lambda: ll.Embedding([1, -2]), "ids", "-2 is out of range"),
         (lambda: ll.Embedding([1, 9], vocabulary=9), "ids", "9 is out of range"),
-        (lambda: ll.Embedding([1, 2, 3], max_positions=2), "ids", "has 3 tokens"),
+        (lambda: ll.Embedding([1, 2, 3], max_positions=2), "ids", "sequence of 3 tokens"),
         (lambda: ll.Embedding([1, 2], positions="rotary"), "positions", "positions='rotary'"),
         (
             lambda: ll.Network(ll.GramInputs(AR), ll.MLP(width=inf)).sample(2, width=8, reading="dense"),

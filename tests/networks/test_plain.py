@@ -78,7 +78,7 @@ def test_wrong_tables_are_refused(table, hint):
 
 
 def test_a_function_cannot_be_written_down():
-    with pytest.raises(ValueError, match="is a function, which cannot be written down"):
+    with pytest.raises(ValueError, match="is a function, which plain data cannot hold"):
         as_plain(ll.Network(ll.Inputs(2, lambda x: x**3)))
 
 

@@ -52,7 +52,7 @@ def test_a_batch_may_be_any_tree_of_arrays():
 
 def test_all_leaves_count_as_memory():
     wide = Batch(lambda key: (NORMALS.draw(key),) * 3, size=64, memory=64 * 36)
-    with pytest.raises(ArgumentError, match=r"^samples=2000 .*the draws take 70.3 KiB"):
+    with pytest.raises(ArgumentError, match=r"^samples=2000 .*The draws need 70.3 KiB"):
         draw_batches(wide, samples=2000, seed=5, max_memory=60_000)
 
 
@@ -60,7 +60,7 @@ def test_refuses_what_does_not_fit():
     with pytest.raises(ArgumentError, match=r"^samples=2000 .* max_memory=10000 .*fewer samples") as refused:
         draw_batches(NORMALS, samples=2000, seed=5, max_memory=10_000)
     assert refused.value.argument == "samples"
-    with pytest.raises(ArgumentError, match=r"^max_memory=10 \(10 B\) .*however few") as refused:
+    with pytest.raises(ArgumentError, match=r"^max_memory=10 \(10 B\) .*too small for a batch") as refused:
         draw_batches(NORMALS, samples=1, seed=5, max_memory=10)
     assert refused.value.argument == "max_memory"
 

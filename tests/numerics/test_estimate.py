@@ -144,9 +144,9 @@ def test_z_counts_standard_errors():
 
 
 REFUSED = {
-    "a negative error": (lambda: Estimate(1.0, -1.0), "stderr", "must be 0 or more"),
-    "an error that is no number": (lambda: Estimate(1.0, math.nan), "stderr", "must be 0 or more"),
-    "no degrees of freedom": (lambda: Estimate(1.0, 1.0, 0), "dof", "must be positive"),
+    "a negative error": (lambda: Estimate(1.0, -1.0), "stderr", "which is 0 or more"),
+    "an error that is no number": (lambda: Estimate(1.0, math.nan), "stderr", "which is 0 or more"),
+    "no degrees of freedom": (lambda: Estimate(1.0, 1.0, 0), "dof", "must be a positive number"),
     "a level above 1": (lambda: Estimate(1.0).interval(95), "level", "strictly between 0 and 1"),
     "a level of 0": (lambda: Estimate(1.0).covers(1.0, 0), "level", "strictly between 0 and 1"),
 }

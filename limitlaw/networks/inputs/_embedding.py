@@ -17,8 +17,8 @@ from .._rules import as_numbers, fixed
 from ..described import Traced
 from ..state import Fresh, Stream, Tokens, add_rows, reveal
 
-_SINUSOID_BASE = 10_000.0  # of the frequencies, as in Vaswani et al. 2017
-_SINUSOID_NODES = 4096  # of a midpoint rule over frequencies, which replaces the coordinates at infinite width
+_SINUSOID_BASE = 10_000.0  # base of the frequencies, as in Vaswani et al. 2017
+_SINUSOID_NODES = 4096  # nodes of the midpoint rule over frequencies that replaces coordinates at infinite width
 
 
 class Embedding(InputLayer):
@@ -94,7 +94,7 @@ class Embedding(InputLayer):
         if self.max_positions is not None and longest > self.max_positions:
             raise ArgumentError(
                 "ids",
-                f"ids: a sequence has {longest} tokens, but max_positions={self.max_positions}. Shorten it, or raise "
+                f"ids has a sequence of {longest} tokens, but max_positions={self.max_positions}. Shorten it, or raise "
                 f"max_positions.",
             )
         self.padding = None if padding is None else _checks.natural("padding", padding)

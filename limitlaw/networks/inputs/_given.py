@@ -78,7 +78,7 @@ class GramInputs(_Given):
             if smallest < -1e-6 * np.abs(self.K).max():
                 raise ArgumentError(
                     "mean",
-                    f"mean={self.mean}: no tokens with Gram matrix K have it, since K - mean mean^T has the eigenvalue "
+                    f"mean={self.mean} is too large for the Gram matrix K, since K - mean mean^T has the eigenvalue "
                     f"{smallest:.6g}. Use a smaller mean.",
                 )
 
@@ -122,8 +122,8 @@ class GramInputs(_Given):
         if width < rank:
             raise ArgumentError(
                 "width",
-                f"width={width}: GramInputs has tokens of rank {rank}{' (the mean counts for one)' * counted}, which "
-                f"do not fit. Use width >= {rank}, or GaussianInputs(K), which exists at every width.",
+                f"width={width} is too small for tokens of rank {rank}{' (the mean counts for one)' * counted}. Use "
+                f"width >= {rank}, or GaussianInputs(K), which exists at every width.",
             )
 
     def zero_tokens(self, centred: bool = False) -> np.ndarray:
@@ -148,8 +148,8 @@ class GramInputs(_Given):
     def lower(self, program: Program) -> list[Vector]:
         raise ArgumentError(
             "reading",
-            "GramInputs has no netsor program: fixed tokens have no i.i.d. coordinates, which initial vectors must "
-            "have. Use GaussianInputs(K), or reading='gram' or 'dense'.",
+            "GramInputs has no netsor program, because initial vectors must have i.i.d. coordinates and fixed tokens "
+            "do not. Use GaussianInputs(K), or reading='gram' or 'dense'.",
         )
 
     def bind(self, width: int | float, purpose: Purpose) -> "FixedStart":
@@ -247,7 +247,7 @@ def _lengths(sequences: Sequence[int] | None, tokens: int) -> tuple[int, ...] | 
     if sum(lengths) != tokens:
         raise ArgumentError(
             "sequences",
-            f"sequences={lengths}: the lengths add up to {sum(lengths)}, but there are {tokens} tokens. Give lengths "
-            f"that add up to {tokens}.",
+            f"sequences={lengths} add up to {sum(lengths)}, but there are {tokens} tokens. Give lengths that add up to "
+            f"{tokens}.",
         )
     return lengths

@@ -152,6 +152,7 @@ class ContractedMLP(ContractedRule):
     def covariance(
         self, tokens: Tokens, context: Context, draws: int, rows: tuple[int, ...] | None
     ) -> tuple[Float[Array, "s s draws"], dict[str, Array]]:
+        # With K = root root^T the hidden units are `plain z` for standard normal z, at every width.
         root = jnp.broadcast_to(tokens.factor, (*tokens.factor.shape[:2], draws))
         plain = with_bias(self.matrices["in"], root, self.biased)
         gate = with_bias(self.matrices["gate"], root, self.biased) if self.gated else None
@@ -161,6 +162,7 @@ class ContractedMLP(ContractedRule):
             hidden = multiply(plain, jnp.swapaxes(plain, 0, 1))
             if gate is None:
                 return self.activation.kernel(hidden)
+            # Gate and input are independent, so the kernel of their product is the product of the two kernels.
             return self.activation.kernel(multiply(gate, jnp.swapaxes(gate, 0, 1))) * hidden
 
         def unit(z: Float[Array, "r units draws"]) -> Float[Array, "s units draws"]:
@@ -173,6 +175,8 @@ class ContractedMLP(ContractedRule):
             key, size = context.key("units"), root.shape[0]
             return averaged_products(unit, normals, size, self.hidden, key, draws, self.static_hidden)
 
+        # The hidden width is traced: one program serves all widths, and the branch skips the draws at infinity.
         products = jax.lax.cond(jnp.isinf(self.hidden), limit, sampled, None)
+        # The output is not drawn. Given the hidden units it is Gaussian, and only its covariance is returned.
         out = self.matrices["out"]
         return out.std**2 * products + out.bias_std**2, {}

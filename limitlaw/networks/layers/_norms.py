@@ -74,8 +74,8 @@ class LayerNorm(RowMap):
         if width == 1:
             raise ArgumentError(
                 "width",
-                f"width=1 with {self!r}: a token with one coordinate is 0 after its mean is subtracted. Use a width of "
-                "2 or more, or RMSNorm.",
+                f"width=1 is too small for {self!r}, because a token with one coordinate is 0 after its mean is "
+                "subtracted. Use a width of 2 or more, or RMSNorm.",
             )
 
     def zero_tokens(self, zero: np.ndarray, active: np.ndarray, layout: Layout) -> np.ndarray:
@@ -96,6 +96,6 @@ def refuse_zero(norm: RMSNorm | LayerNorm, zero: np.ndarray, what: str = "zero")
     if not is_traced(norm.eps) and norm.eps == 0 and zero.any():
         raise ArgumentError(
             "eps",
-            f"{norm!r}: token {int(zero.argmax())} is {what}, which eps=0 cannot normalise. Give eps > 0, or inputs "
-            f"that are not {what}.",
+            f"{norm!r} with eps=0 is not defined, because token {int(zero.argmax())} is {what}. Give eps > 0, or "
+            f"inputs that are not {what}.",
         )

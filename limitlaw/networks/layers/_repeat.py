@@ -8,12 +8,12 @@ from .._layer import Combinator, Layout, Node, call_repr, checked_layers, unroll
 from ..state import Rule, Scope, State, in_turn, repeated
 
 _MOST_REPETITIONS = 1_000_000  # more would take hours, and is likely a mistake
-_MOST_UNROLLED = 1_000  # nodes that a limit is followed through one by one, in a fraction of a second
-_PASSES = 3  # over the layers of a repetition, after which the set of zero tokens no longer changes
+_MOST_UNROLLED = 1_000  # repetitions that are unrolled for an exact limit, which takes a fraction of a second
+_PASSES = 3  # passes over the layers of a repetition after which the set of zero tokens no longer changes
 
 
 class Block(Combinator):
-    """Layers that form one block of a trajectory: its end is a boundary, and the ends of other layers are not.
+    """Layers that form one block of a trajectory. Its end is a boundary, and the ends of other layers are not.
 
     Args:
         *layers: The layers, in order.
@@ -113,7 +113,7 @@ class Repeat(Combinator):
 
     def apply(self, parts: tuple[Rule, ...], stream: State, scope: Scope) -> State:
         # The last repetition may leave a fresh matrix unsettled, so its covariance can be used without a draw.
-        whole = scope.frame.active is None or scope.in_branch  # the stream is not put together with tokens that stay
+        whole = scope.frame.active is None or scope.in_branch  # no inactive tokens are put back into the stream
         last_apart = self.ends_fresh and whole and not scope.marks_repetitions
         within = sum(count for layer in self.layers for node, count in layer.walk() if node.is_block)
         stream = repeated(parts, self.count - last_apart, stream.settle(scope), scope, max(within, 1))

@@ -35,8 +35,8 @@ class Residual(Combinator):
         if not self.layers[-1].ends_fresh:
             raise ArgumentError(
                 "layers",
-                f"Residual(..., {layers[-1]!r}): the branch must end in a fresh matrix, as Attention, MLP and Linear "
-                f"do, so that it is Gaussian given what came before. Move the last layer out of the branch, or give a "
+                f"Residual(..., {layers[-1]!r}) does not end in a fresh matrix, which makes a branch Gaussian given "
+                f"its input. Attention, MLP and Linear end in one. Move the last layer out of the branch, or give a "
                 "norm as end=.",
             )
         if any(part.is_block for layer in self.layers for part, _ in layer.walk()):

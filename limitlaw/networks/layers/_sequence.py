@@ -35,15 +35,13 @@ class OnSequence(Combinator):
         self.layers = checked_layers("OnSequence", layers)
         parts = [part for layer in self.layers for part, _ in layer.walk()]
         if any(part.acts_on_sequence for part in parts):
-            raise ArgumentError(
-                "layers", f"{self!r}: layers act on one sequence at a time. Put one OnSequence after the other."
-            )
+            raise ArgumentError("layers", f"{self!r} contains an OnSequence. Put one OnSequence after the other.")
         for part in parts:
             if part.replaces_stream:
                 raise ArgumentError(
                     "layers",
-                    f"{self!r}: {part!r} returns the new stream itself, which is not known jointly with the tokens "
-                    f"that stay. Use a layer with a matrix 'out', such as MLP or Linear.",
+                    f"{self!r} contains {part!r}, which returns the new stream itself. Its inner products with the "
+                    f"other tokens are unknown. Use a layer with a matrix 'out', such as MLP or Linear.",
                 )
 
     def __repr__(self) -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ....laws import Atoms
     from ....netsor import Program, Vector
 
-_ROPE_NODES = 32  # least number of quadrature nodes for rotary frequencies at infinite head dimension
-_FEW_TOKENS = 32  # up to here a Bartlett factor costs no more than coordinates, and one program serves all head_dim
+_ROPE_NODES = 32  # least number of quadrature nodes over rotary frequencies at infinite head dimension
+_FEW_TOKENS = 32  # tokens up to which a Bartlett factor costs no more than coordinates; it serves every head_dim
 
 
 def _std(name: str) -> Any:
@@ -104,14 +104,14 @@ class Attention(Layer):
         if self.head_dim == inf and not isinstance(self.scale, str):
             raise ArgumentError(
                 "scale",
-                f"scale={self.scale!r} with head_dim=inf: scores that are multiplied by a number grow with the head "
-                f"dimension. Use scale='sqrt' or 'linear', or a finite head_dim.",
+                f"scale={self.scale!r} is not defined for head_dim=inf, because scores that are multiplied by a number "
+                f"grow with the head dimension. Use scale='sqrt' or 'linear', or a finite head_dim.",
             )
         if self.tie_qk and self.scale == "sqrt":
             raise ArgumentError(
                 "tie_qk",
-                "tie_qk=True with scale='sqrt' has no limit: with one matrix for queries and keys the scores grow like "
-                "sqrt(head_dim). Use scale='linear', or tie_qk=False.",
+                "tie_qk=True with scale='sqrt' has no limit, because with one matrix for queries and keys the scores "
+                "grow like sqrt(head_dim). Use scale='linear', or tie_qk=False.",
             )
         if self.kv_heads is not None and (isinf(self.heads) or self.heads % self.kv_heads):
             raise ArgumentError(
@@ -122,7 +122,8 @@ class Attention(Layer):
         if isinf(self.heads) and isinstance(self.score_bias, str):
             raise ArgumentError(
                 "score_bias",
-                "score_bias='alibi' with heads=inf: its slopes belong to a finite number of heads. Use finite heads.",
+                "score_bias='alibi' is not defined for heads=inf, because each head has its own slope. Use finite "
+                "heads.",
             )
         if isinstance(self.score_bias, np.ndarray) and self.score_bias.ndim == 3 and len(self.score_bias) != self.heads:
             raise ArgumentError(
@@ -188,6 +189,7 @@ class Attention(Layer):
         heads, groups = int(self.heads), self.groups
         queries = self.rotate(_by_head(u["query"], heads), context.layout)
         keys = self.rotate(_by_head(u["key"], groups), context.layout)
+        # Heads of a group share keys and values, which are copied here. The contracted rule never copies them.
         keys, values = (jnp.repeat(x, heads // groups, axis=0) for x in (keys, _by_head(u["value"], groups)))
         scores = self.scores(queries, keys, context.layout)
         weights = self.weights(scores, context.layout)
@@ -309,7 +311,7 @@ class Attention(Layer):
             where = "its sequence" if self.context is None else f"sequence {self.context}"
             raise ArgumentError(
                 "mask",
-                f"mask: token {row} may attend to no token of {where}. Set such an entry of mask[{row}] to True.",
+                f"mask allows token {row} no token of {where}. Set an entry of mask[{row}] in {where} to True.",
             )
 
     def check_width(self, width: int | float) -> None:
@@ -317,8 +319,7 @@ class Attention(Layer):
         if isinf(self.heads) and not isinf(width):
             raise ArgumentError(
                 "heads",
-                f"heads=inf at width={width}: infinitely many heads are defined only at infinite width. "
-                f"Use width=inf, or finite heads.",
+                f"heads=inf is not defined at width={width}, only at infinite width. Use width=inf, or finite heads.",
             )
         if self.head_dim == "split" and not isinf(width) and width % self.heads:
             raise ArgumentError(
@@ -330,15 +331,15 @@ class Attention(Layer):
         if isinf(head_dim) and not isinstance(self.scale, str):
             raise ArgumentError(
                 "scale",
-                f"scale={self.scale!r} at an infinite head dimension: scores that are multiplied by a number grow with "
-                f"it. Use scale='sqrt' or 'linear', or give head_dim a number.",
+                f"scale={self.scale!r} is not defined at an infinite head dimension, because scores that are "
+                f"multiplied by a number grow with it. Use scale='sqrt' or 'linear', or give head_dim a number.",
             )
         if self.rope is not None and not isinf(head_dim):
             if head_dim % 2:
                 raise ArgumentError(
                     "rope",
-                    f"rope={self.rope!r} with a head dimension of {head_dim}: rotations act on pairs of coordinates. "
-                    f"Use an even head_dim.",
+                    f"rope={self.rope!r} needs an even head dimension, because rotations act on pairs of coordinates, "
+                    f"but it is {head_dim}. Use an even head_dim.",
                 )
             if isinstance(self.rope, np.ndarray) and 2 * len(self.rope) > head_dim:
                 raise ArgumentError(
@@ -375,6 +376,7 @@ class Attention(Layer):
             values = np.zeros_like(zero)
         if not values.any():
             return values
+        # The output of a token is zero if all values that it may attend to are.
         allowed = self.allowed(layout)
         return np.array([values.all() if allowed is None else values[allowed[i]].all() for i in range(len(zero))])
 
@@ -414,6 +416,7 @@ class Attention(Layer):
     def draws_coordinates(self, width: int | float, layout: Layout) -> bool:
         """Whether coordinates of queries, keys and values are drawn: for rotations, or many tokens and small heads."""
         head_dim = self.head_dim_at(width)
+        # A Bartlett factor has one column for each token, so with fewer coordinates than tokens it wastes work.
         turned_or_fewer = self.rope is not None or head_dim < layout.size > _FEW_TOKENS
         return not isinf(head_dim) and not self.tie_qk and turned_or_fewer
 
@@ -421,9 +424,8 @@ class Attention(Layer):
         if isinf(self.heads):
             return Cost(matrices=4.0, copies=EXPECTATION_AT_ONCE)
         held = 0.0
-        if self.draws_coordinates(
-            width, layout
-        ):  # queries, keys and values, before and after rotation, and attended values
+        # Queries, keys and values, before and after rotation, and the attended values.
+        if self.draws_coordinates(width, layout):
             held = layout.size * self.head_dim_at(width) * (3 * self.heads + 4 * self.groups)
         return Cost(matrices=self.heads + 4.0, held=held)
 
@@ -494,7 +496,8 @@ def _mask(mask: Any) -> Any:
     if empty.size:
         raise ArgumentError(
             "mask",
-            f"mask: row {empty[0]} is empty, so token {empty[0]} has no key. Set mask[{empty[0]}, {empty[0]}] = True.",
+            f"mask[{empty[0]}] has no True entry, so token {empty[0]} has no key. Set mask[{empty[0]}, {empty[0]}] = "
+            f"True.",
         )
     return array
 
@@ -506,7 +509,9 @@ def _rope(rope: Any) -> Any:
     if np.ndim(rope) == 0:
         base = _checks.non_negative("rope", rope)
         if not is_traced(base) and base <= 1:
-            raise ArgumentError("rope", f"rope={rope!r}: the base of the frequencies must be above 1, such as 10000.")
+            raise ArgumentError(
+                "rope", f"rope={rope!r} must be a base above 1, such as 10000, or a list of frequencies."
+            )
         return base
     frequencies = _checks.finite_array("rope", rope, 1)
     if not frequencies.size:

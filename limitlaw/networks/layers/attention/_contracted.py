@@ -2,7 +2,7 @@
 
 The queries of a head are `F_Q A` and its keys `F_K B`, where `F F^T` is the covariance of a coordinate and `A`, `B` are
 standard normal with `d` columns, the head dimension. Only the inner products `A B^T` matter, so `B` may be expressed in
-an orthonormal frame of its own rows: there it is a Bartlett factor (the Cholesky root of a Wishart matrix) and `A` is
+the orthonormal frame of its rows, where it is a Bartlett factor (the Cholesky root of a Wishart matrix) and `A` is
 again standard normal. The cost then does not depend on `d`, which may be infinite. Rotary positions act on coordinates,
 so with them, and where there are more tokens than coordinates, the coordinates are drawn.
 """
@@ -23,9 +23,9 @@ from ..._layer import Context, Layout, Matrix
 from ..._rules import ContractedRule
 from ...state import Tokens
 
-_EXPECTATION_POINTS = 4096  # shifted Sobol points for E[P K P^T] at heads=inf: an error of 1e-4 for four tokens
+_EXPECTATION_POINTS = 4096  # shifted Sobol points for E[P K P^T] at heads=inf, with an error of 1e-4 for four tokens
 EXPECTATION_AT_ONCE = 16  # Sobol points in one step, so memory stays that of a few heads
-_MANY_TOKENS = 256  # from here on a batch has few draws, and products are large only with many heads in a step
+_MANY_TOKENS = 256  # tokens from which batches have few draws, so products are large only with many heads in a step
 _SMALL_PRODUCTS, _LARGE_PRODUCTS = 2**20, 2**25  # scores in one step, 4 MiB for few and 128 MiB for many tokens
 _SOBOL_DIMENSIONS = 1024  # above, independent points: Sobol points are no better there, and the table would be large
 _LARGEST_LOGIT = 1e30  # the difference of two logits of this size is finite in float32

@@ -40,9 +40,9 @@ _RANDOMISATIONS = 8  # independent scramblings of the Sobol points, whose spread
 _POINTS = 2**18  # Sobol points of each, a power of two for balance
 _MOST_COORDINATES = 2**23  # of the Sobol points of one randomisation: 64 MiB in double precision
 _SOBOL_DIMENSIONS = 1024  # above, independent points: Sobol points are no better there
-_CHUNK = 2**14  # points whose scores fit the cache of a core
+_CHUNK = 2**14  # points in one step, whose scores fit the cache of a core
 _TEMPERATURE_KNOTS = 4001  # of a spline with an error of 1e-12
-_REMEMBERED = 64  # laws in the cache, of about a thousand atoms each
+_REMEMBERED = 64  # laws in the cache, with about a thousand atoms each
 
 
 class ScoreRow:
@@ -225,7 +225,7 @@ def _checks(atoms: Atoms) -> tuple[np.ndarray, np.ndarray]:
     """The quantities on which two steps must agree, and the scale of the tolerance for each.
 
     These are three moments, relative to themselves, and the density of the mixture at 0, 2 and 5 standard deviations,
-    relative to the density at 0: the tail of the density must be right too, which moments alone do not ensure.
+    relative to the density at 0. Moments alone do not ensure that the tail of the density is right.
     """
     mean = max(atoms.moments(1)[0], 1e-300)
     ratio = np.maximum(atoms.values / mean, 1e-300)

@@ -23,6 +23,8 @@ def lower(
     _check(layer)
     mark, space = (f"{number}.", f"head{number}") if layers > 1 else ("", "head")
     size, heads, scale = len(tokens), int(layer.heads), str(layer.scale)
+    # W_O is applied to the values before they are mixed. The order does not matter, as mixing is linear in the values,
+    # and Theorem 3.1 allows scores in the last Nonlin only.
     values: list[list[Vector]] = []
     scores: list[list[list[Scalar]]] = []
     for a in range(1, heads + 1):
@@ -62,20 +64,20 @@ def _check(layer: "Attention") -> None:
     if isinf(layer.heads):
         raise ArgumentError(
             "heads",
-            "Attention(heads=inf) has no netsor program: a program has finitely many lines. Use finite heads, or "
-            "reading='gram'.",
+            "Attention(heads=inf) has no netsor program, because a program has finitely many lines. Use finite heads, "
+            "or reading='gram'.",
         )
     if not is_plain(layer) or not isinstance(layer.scale, str):
         raise ArgumentError(
             "reading",
-            f"{layer!r} has no netsor program: biases, shared or rotated keys, additions to scores, numbers as scale "
-            f"and contexts are outside the language. Use plain attention, or reading='gram' or 'dense'.",
+            f"{layer!r} has no netsor program, which cannot express biases, shared or rotated keys, score biases, "
+            f"numbers as scale and contexts. Use plain attention, or reading='gram' or 'dense'.",
         )
     if layer.tie_qk:
         raise ArgumentError(
             "tie_qk",
-            "Attention(tie_qk=True) has no netsor program: a score between two outputs of one matrix is outside the "
-            "language. Use tie_qk=False, or reading='gram' or 'dense'.",
+            "Attention(tie_qk=True) has no netsor program, because a program has no scores between two outputs of one "
+            "matrix. Use tie_qk=False, or reading='gram' or 'dense'.",
         )
 
 
