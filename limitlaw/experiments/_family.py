@@ -11,9 +11,10 @@ from math import inf, isinf
 from typing import Any, Protocol
 
 from .. import _checks
-from ..networks import from_plain
+from ..networks import InputLayer, Node, from_plain
 from ..networks.cost import seconds_of_a_draw, working_memory
 from ..networks.plain import parameters_of
+from ..networks.registry import named
 from ..networks.trajectory import blocks_of
 
 Plain = dict[str, Any]
@@ -62,6 +63,8 @@ class NetworkFamily:
 
     def names(self) -> list[str]:
         parts = dict(self._parts())
+        for where, part in parts.items():
+            named(str(part.get("kind")), InputLayer if where == "inputs" else Node, where)
         arguments = [name for part in parts.values() for name in _arguments_of(part)]
         exact = [f"{where}.{name}" for where, part in parts.items() for name in _arguments_of(part)]
         depth = ["depth"] if self._repeats() else []

@@ -61,7 +61,9 @@ def named(name: str, family: type[Described], where: str) -> type[Described]:
         )
     if not kinds:
         raise ArgumentError(
-            "kind", f"kind={name!r} in {where} is not known. {suggestion(name, sorted(registered(family)))}"
+            "kind",
+            f"kind={name!r} in {where} is not known. {suggestion(name, sorted(registered(family)))} A class of your own is "
+            f"known once its module is imported, or its file loaded with --load.",
         )
     return kinds[0]
 

@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+import limitlaw as ll
+from limitlaw._checks import ArgumentError
 from limitlaw._load import load_module
 from limitlaw.experiments import Store, Study, TaskError, complete
 from limitlaw.networks.registry import own_kinds
@@ -75,3 +77,27 @@ def test_a_class_without_a_file_is_refused_by_workers(tmp_path):
     with pytest.raises(TaskError, match="which workers cannot load"):
         list(complete(tasks("OfANotebook"), Store(tmp_path / "store"), workers=2))
     assert list(complete(tasks("OfANotebook")[:1], Store(tmp_path / "here")))
+
+
+def test_an_unknown_kind_is_refused_before_its_axes():
+    with pytest.raises(ArgumentError, match=r"kind='NeverDefined' in layers.0 is not known.*--load") as refusal:
+        study("NeverDefined")
+    assert refusal.value.argument == "kind"
+
+
+class HalfTheWidth(ll.Layer):
+    """Has no limit, since it has no contracted rule."""
+
+    def matrices(self, width, layout):
+        return {"in": ll.Matrix(0.5 * width), "out": ll.Matrix(width)}
+
+    def inner(self, u, context):
+        return u["in"]
+
+
+def test_a_distance_to_a_limit_that_does_not_exist_is_refused_before_any_work():
+    net = ll.Network(ll.GramInputs([[1.0]]), HalfTheWidth())
+    assert Study(net, {"width": [8]}, ["variance"], samples=256).measurements
+    with pytest.raises(ArgumentError, match="infinitely many columns at width=inf") as refusal:
+        Study(net, {"width": [8]}, ["energy"])
+    assert refusal.value.argument == "matrices"

@@ -7,7 +7,7 @@ import scipy.stats
 from same_law import FALSE_ALARM, assert_estimate, assert_mean
 
 from limitlaw import Estimate
-from limitlaw.laws import Gaussian, JointPushforward, Pushforward, ScaleMixture
+from limitlaw.laws import Empirical, Gaussian, JointPushforward, Pushforward, ScaleMixture
 
 
 def chi_square_mixture(dof, draws, seed):
@@ -88,6 +88,6 @@ def test_joint_pushforward():
 
 
 def test_standardised_moments_of_low_order_have_no_unit():
-    samples = ll.laws.Empirical(np.array([1.0, 2.0, 5.0, 9.0, 4.0, 3.0]))
+    samples = Empirical(np.array([1.0, 2.0, 5.0, 9.0, 4.0, 3.0]))
     assert samples.moment(0, kind="standardized") == 1
     assert samples.moment(1, kind="standardized") == pytest.approx(0, abs=1e-12)

@@ -50,8 +50,8 @@ class LawMeasure(Measure):
         return None
 
     def check(self, member: Member) -> None:
-        if self.compared not in (None, "limit"):
-            from_plain(toward(self.compared, **member.settings))
+        if self.compared is not None:
+            from_plain(toward(self.compared, **member.settings)).check_width(inf)
 
     def task(self, trial: Trial) -> Task:
         return trial.once(LawMeasure, lambda: self._of_all(trial))
