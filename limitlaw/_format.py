@@ -176,6 +176,13 @@ class Column:
         least: The number below which only "< least" is known.
         decimals: Digits after the point of numbers without an error, in place of significant digits: for shares,
             cosines and other numbers of which only the absolute size matters.
+
+    Example:
+        >>> from limitlaw._format import Column, Table
+        >>> print(Table((Column("share", percent=True, digits=2), Column("cosine", decimals=3)), [(0.125, 0.5)]))
+        share   cosine
+        ──────────────
+          12%    0.500
     """
 
     name: str

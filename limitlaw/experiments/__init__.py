@@ -1,7 +1,7 @@
 from ._cluster import Cluster as Cluster
 from ._costs import Costs as Costs
 from ._dask import ClusterError as ClusterError
-from ._dataset import dataset_of as dataset_of, empty_dataset as empty_dataset, fill as fill
+from ._dataset import dataset_from as dataset_from, dataset_of as dataset_of
 from ._engine import (
     TaskError as TaskError,
     complete as complete,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from ._task import Result, code_version
 if TYPE_CHECKING:
     import xarray as xr
 
-    from ._plan import Measurement
     from ._study import Study
 
 _LARGE = 2**16  # entries from which compression of random numbers costs time and gains nothing
@@ -38,21 +38,54 @@ def empty_dataset(study: Study) -> xr.Dataset:
     return xr.Dataset(variables, coords=study.coordinates, attrs=attributes)
 
 
-def fill(data: xr.Dataset, measurement: Measurement, result: Result) -> None:
-    """Put a result where it belongs; one that is shorter than its dimensions leaves the rest as it is."""
-    for name, values in result.items():
-        if name in data.data_vars:
-            place = (*measurement.index, *(slice(size) for size in np.shape(values)))
-            data[name].values[place] = values
+def dataset_from(study: Study, results: Iterable[Result | None]) -> xr.Dataset:
+    """The dataset of a study from its results.
+
+    Args:
+        study: The study.
+        results: A result for each of `study.measurements`, in order; None for one that is missing.
+
+    Returns:
+        The dataset. NaN stands where a result is missing or shorter than its dimensions.
+
+    Example:
+        >>> from limitlaw.experiments import Study, dataset_from
+        >>> study = Study({"dim": 20, "tokens": 5}, {"mu": [0.0, 0.5]}, ["risk"])
+        >>> data = dataset_from(study, [measurement.task.run() for measurement in study.measurements])
+        >>> data.risk.dims, bool(data.risk.isnull().any())
+        (('mu',), False)
+    """
+    data = empty_dataset(study)
+    for measurement, result in zip(study.measurements, results, strict=True):
+        for name, values in (result or {}).items():
+            if name in data.data_vars:
+                place = (*measurement.index, *(slice(size) for size in np.shape(values)))
+                data[name].values[place] = values
+    return data
 
 
 def dataset_of(study: Study, store: Store) -> xr.Dataset:
-    """What a store has of the results of a study."""
-    data = empty_dataset(study)
-    for measurement in study.measurements:
-        if store.path(measurement.task.key).exists():
-            fill(data, measurement, store.load(measurement.task))
-    return data
+    """The dataset of a study from the results in a store.
+
+    Args:
+        study: The study.
+        store: The store.
+
+    Returns:
+        The dataset, with NaN where the store has no result.
+
+    Example:
+        >>> import tempfile
+        >>> from limitlaw.experiments import Store, Study, complete, dataset_of
+        >>> study = Study({"dim": 20, "tokens": 5}, {"mu": [0.0, 0.5]}, ["risk"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = Store(folder + "/store")
+        ...     done = list(complete([measurement.task for measurement in study.measurements], store))
+        ...     print(dataset_of(study, store).risk.dims)
+        ('mu',)
+    """
+    tasks = (measurement.task for measurement in study.measurements)
+    return dataset_from(study, (store.load(task) if store.path(task.key).exists() else None for task in tasks))
 
 
 def encoding_of(data: xr.Dataset) -> dict[Any, Any]:

@@ -3,11 +3,12 @@
 import sys
 from dataclasses import asdict
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from ..experiments import NUMERICAL, Result, Task, empty_dataset, fill
+from ..experiments import NUMERICAL, Result, Task, dataset_from
 from ._figure import Figure
 from ._settings import Settings
 from ._style import rendered
@@ -45,9 +46,7 @@ def draw(*results: Result, figure: str, settings: dict[str, Any]) -> Result:
     drawn, chosen = FIGURES.get(figure) or Figure(sys.modules[figure]), Settings(**settings)
     left, found = iter(results), {}
     for name, study in drawn.studies(chosen).items():
-        found[name] = empty_dataset(study)
-        for measurement in study.measurements:
-            fill(found[name], measurement, next(left))
+        found[name] = dataset_from(study, islice(left, len(study.measurements)))
     picture, files = drawn.draw(drawn.gather(found, chosen)), {}
     for kind in KINDS:
         files[kind] = np.frombuffer(rendered(picture, kind), np.uint8)

@@ -19,12 +19,13 @@ from typer.main import get_command
 import limitlaw
 from limitlaw import cli
 from limitlaw.experiments import Cluster, read
+from limitlaw.figures import Reproduction, Settings, load_figure
 from limitlaw.networks import from_plain
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = (
-    *("laws", "netsor", "slr", "networks", "distances", "experiments", "numerics", "models", "figures", "report"),
+    *("laws", "netsor", "slr", "networks", "distances", "experiments", "numerics", "models", "figures"),
     "explore",
 )
 
@@ -109,8 +110,22 @@ def blocks(language: str) -> list[tuple[Path, str]]:
 
 def test_every_block_of_python_runs():
     for page, block in blocks("python"):
+        if re.match(r"# \w+\.py$", block.splitlines()[0]):
+            continue  # a file, of which the next test takes care
         assert all(line.startswith((">>> ", "...")) for line in block.splitlines()[:1]), f"{page}: {block}"
         assert block.endswith("\n\n"), f"{page}: a doctest ends with an empty line: {block}"
+
+
+def test_every_figure_on_a_page_runs(tmp_path):
+    files = [(re.match(r"# (\w+\.py)$", block.splitlines()[0]), block) for _, block in blocks("python")]
+    figures = [(found[1], block) for found, block in files if found]
+    assert figures
+    for name, block in figures:
+        (tmp_path / name).write_text(block)
+        figure = load_figure(tmp_path / name)
+        Reproduction(tmp_path / figure.name, Settings.quick(), [figure]).execute()
+        assert (tmp_path / figure.name / f"{figure.name}.png").exists()
+        assert figure.title in (tmp_path / figure.name / "report.html").read_text()
 
 
 def test_every_block_of_toml_is_accepted(tmp_path):
