@@ -107,7 +107,7 @@ def slowly(key):
 def test_progress_counts_batches_and_says_that_the_first_one_compiles(monkeypatch):
     monkeypatch.setattr(_progress, "_PATIENCE", 0.02)
     terminal = Console(force_terminal=True, file=io.StringIO(), width=80)
-    monkeypatch.setattr(_progress, "_console", lambda: terminal)
+    monkeypatch.setattr(_progress, "console", lambda: terminal)
     draw_batches(Batch(slowly, size=64, memory=64 * 12, alone=True), samples=6 * 64, seed=0)
     shown = terminal.file.getvalue()
     assert "compiling" in shown
