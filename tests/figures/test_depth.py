@@ -198,6 +198,11 @@ def test_findings_are_the_numbers_of_the_run(data):
     assert typeset(float(kurtosis), 4) in texts["deep_heads"]
 
 
+def attention_only(known, depth):
+    attention = ll.Attention(heads=known["heads"], head_dim=known.get("head_dim") or "split", query_std=known["beta"])
+    return ll.Network(ll.GramInputs(deep._gram(known["correlation"])), ll.Repeat(depth, attention))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["R2", "R6"])
 def test_reference_values(name):
