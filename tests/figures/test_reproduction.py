@@ -310,6 +310,7 @@ def test_a_picture_that_was_spoilt_is_drawn_again(finished):
 @pytest.mark.full
 def test_steps_can_be_taken_one_by_one(quick, tmp_path):
     shutil.copytree(quick / "store", tmp_path / "store")
+    shutil.copy(quick / "limitlaw.json", tmp_path)
     shutil.rmtree(tmp_path / "store" / "made")
     missing = run("fig1b", "--quick", "--only", "report", "--out", tmp_path)
     assert missing.returncode == 2
