@@ -137,7 +137,8 @@ def resolve(app: Any, env: Any, node: Any, contnode: Any) -> Any:
         found = domain.resolve_xref(env, node["refdoc"], app.builder, "obj", home, node, contnode)
         if found is not None:
             return found
-    if not target.startswith("limitlaw") or re.search(r"\._\w+", target):
+    # Private modules, and modules that the rooms of the library share: what is public there is documented by its own name.
+    if not target.startswith("limitlaw") or re.match(r"limitlaw\.\w+\.\w+\.", target) or re.search(r"\._\w+", target):
         return contnode
     return None
 

@@ -20,6 +20,9 @@ _AHEAD = 3
 _WORTH_A_TRIP, _MOST_TOGETHER = 0.25, 32
 _PATIENCE = 1.0  # seconds between looks at whether the scheduler is still there
 _NEEDS_KEPT = 32  # results that tasks need and workers hold
+# Seconds without a result after the death of a worker, and tasks in place of seconds, before all is sent anew: a worker
+# that waits for data that died with another one may wait for ever.
+_STUCK_SECONDS, _STUCK_TASKS = 20.0, 20
 
 
 class ClusterError(RuntimeError):
@@ -45,6 +48,8 @@ class DaskEngine:
         self._needs: OrderedDict[str, Any] = OrderedDict()
         self._single: set[str] = set()
         self._seconds_a_task = inf
+        self._workers: set[str] = set()
+        self._quiet_since: float | None = None  # the last result after a worker died
 
     @property
     def busy(self) -> bool:
@@ -78,7 +83,11 @@ class DaskEngine:
     def _count_threads(self) -> int:
         """The number of threads of all workers, which come and go."""
         if time.monotonic() - self._counted_at > _PATIENCE:
-            self._threads, self._counted_at = sum(self._call(self._client.nthreads).values()), time.monotonic()
+            threads = self._call(self._client.nthreads)
+            self._threads, self._counted_at = sum(threads.values()), time.monotonic()
+            if self._workers - set(threads):
+                self._quiet_since = time.monotonic()
+            self._workers = set(threads)
         return self._threads
 
     def _scattered(self, need: Task) -> Any:
@@ -103,8 +112,24 @@ class DaskEngine:
             future = self._done.get(timeout=_PATIENCE)
         except queue.Empty:
             self._count_threads()
+            yield from self._stuck()
             return
+        if future not in self._running:  # it was sent anew
+            return
+        if self._quiet_since is not None:
+            self._quiet_since = time.monotonic()
         yield from self._results(self._running.pop(future), future)
+
+    def _stuck(self) -> Iterator[tuple[Task, BaseException | None]]:
+        """All tasks that are on their way, to be sent anew, if none has ended for long since a worker died."""
+        allowed = _STUCK_SECONDS + _STUCK_TASKS * (self._seconds_a_task if self._seconds_a_task < inf else 0.0)
+        if self._quiet_since is None or time.monotonic() - self._quiet_since < allowed:
+            return
+        batches, futures = list(self._running.values()), list(self._running)
+        self._running, self._quiet_since = {}, None
+        self._needs.clear()
+        self._call(self._client.cancel, futures, force=True)
+        yield from ((task, WorkerLostError("its worker ended")) for batch in batches for task in batch)
 
     def _results(self, batch: list[Task], future: Any) -> Iterator[tuple[Task, BaseException | None]]:
         if future.status == "cancelled":
