@@ -62,7 +62,7 @@ class Costs:
             self._kinds = {name: _Kind(*map(float, numbers)) for name, numbers in found.items()}
 
     def seconds(self, tasks: Iterable[Task], workers: int = 1) -> float | None:
-        """The seconds that tasks take on so many workers; None if too few of their kinds have been measured.
+        """The seconds that tasks take on a number of workers; None if too few of their kinds have been measured.
 
         Compilation counts, and is not shared: the program that takes longest to compile is a lower bound.
         """
@@ -93,7 +93,7 @@ class Costs:
         return max(total / workers, longest)
 
     def measured(self, task: Task, seconds: float, *, first: bool) -> None:
-        """A task has taken so many seconds; `first` says that it was the first of its kind in its process."""
+        """Record the seconds that a task took; `first` says that it was the first of its kind in its process."""
         kind = self._kinds.setdefault(kind_of(task), _Kind())
         if first and kind.nominal:
             kind.first = max(seconds - kind.pace * task.cost, 0.0)

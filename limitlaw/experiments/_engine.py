@@ -243,7 +243,7 @@ def compute(task: Task, store: Store) -> BaseException | None:
 
 
 class ThisProcess:
-    """This process, on a thread of its own: a wait can be interrupted, a computation cannot."""
+    """This process. It computes on a second thread, since a wait can be interrupted and a computation cannot."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._task, self._thread = store, None, ThreadPoolExecutor(1)

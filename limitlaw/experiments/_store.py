@@ -80,10 +80,11 @@ class Store:
         except Timeout:
             waiting()
             lock.acquire(poll_interval=_PATIENCE)
-        with lock:
-            lock.release()  # the statement has acquired it once more
+        try:
             remove_parts(self.folder, self.results, *self.results.iterdir())
             yield
+        finally:
+            lock.release()
 
     def part(self, name: str) -> Path:
         """A place for what lasts no longer than a run; what a killed one left is removed by the next."""

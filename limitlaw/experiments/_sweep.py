@@ -131,7 +131,7 @@ class Sweep:
         return self._run.tasks
 
     def estimates(self, workers: int = 1, costs: Costs | None = None) -> Estimates:
-        """What it will take on so many workers, before anything is done."""
+        """The expected time, memory and disk space on a number of workers, before any work."""
         left = self.tasks
         if mark_of(self.path) is not None:
             left = [task for task in left if not self.store.path(task.key).exists()]

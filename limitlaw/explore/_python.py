@@ -99,7 +99,7 @@ def _shown(value: Any, names: Mapping[str, str], margin: int, before: int) -> st
 
 
 def _call(name: str, arguments: list[tuple[str, Any]], names: Mapping[str, str], margin: int, before: int) -> str:
-    """A call, with each argument on a line of its own if it does not fit on one."""
+    """A call, with each argument on a separate line if it does not fit on one."""
 
     def shown(margin: int) -> list[str]:
         return [

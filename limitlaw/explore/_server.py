@@ -196,7 +196,7 @@ class _Lines(Response):
 
 
 class _Last(_Lines):
-    """The last of the lines, as an answer of its own: a panel, or why there is none."""
+    """The last of the lines as a whole answer: a panel, or the reason why there is none."""
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         last: dict[str, Any] = {}

@@ -35,7 +35,7 @@ def from_torch(module: Any, inputs: Any, *, mask: Any = None) -> Network:
     """The network of a PyTorch module with the default initialisers of PyTorch.
 
     Only the structure of the module is read, not its weights. The network's weights are Gaussian with the variances of
-    PyTorch's uniform ones; the laws agree as the width grows. Every layer has weights of its own, while those of a new
+    PyTorch's uniform ones; the laws agree as the width grows. Every layer has separate weights, while those of a new
     `nn.TransformerEncoder` are copies of one. Dropout is off. The norm that ends a module is part of a `Readout`.
 
     Args:

@@ -106,7 +106,7 @@ class Measure(abc.ABC):
         """
 
     def coordinates(self, study: Study) -> Mapping[str, np.ndarray]:
-        """The labels of its own dimensions."""
+        """The labels of the dimensions that only this measure has."""
         return {}
 
     def check(self, member: Member) -> None:  # noqa: B027

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 Starts = int | Sequence[Sequence[float]] | None
-"""Where descents begin: at rows of five overlaps, at so many uniform starts, or at the overlaps of the study."""
+"""Where descents begin: at rows of five overlaps, at a number of uniform starts, or at the overlaps of the study."""
 
 _RISKS = {
     "risk": ("exact", "excess risk"),

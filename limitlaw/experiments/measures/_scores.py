@@ -57,7 +57,7 @@ class ScoreLaw(Measure):
         query_token: The token that attends.
         key_token: The token that it attends to.
         draws: The draws behind the law at a finite width; by default the samples of the study.
-        reach: The grid reaches so many standard deviations from 0.
+        reach: The distance of the ends of the grid from 0, in standard deviations.
         points: The number of its points, along a dimension `place`.
 
     Example:
